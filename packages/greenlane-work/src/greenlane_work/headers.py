@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTEMPTS",
     "DEAD",
+    "DUE",
     "EARLIER",
     "HISTORY",
+    "LATER",
     "ORDER",
     "RETURNS",
     "Death",
@@ -37,6 +39,10 @@ RETURNS: Final = "greenlane-returns"
 EARLIER: Final = "greenlane-earlier"
 DEAD: Final = "greenlane-dead"
 HISTORY: Final = "greenlane-history"
+#: Of a returned copy: when it belongs to its queue again, seconds since 1970.
+DUE: Final = "greenlane-due"
+#: Redis: what stands behind a queue's name where orders wait for that.
+LATER: Final = ".later"
 #: Of a history. As many as the store keeps of an order.
 _MOST: Final = 16
 #: Types of the fields that are no text.

@@ -8,11 +8,13 @@ from typing import Any, Final
 
 from greenlane_work.settings import WorkSettings
 
-__all__ = ["CallOutcome", "UpstreamRule"]
+__all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys"]
 
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
+#: Word of a key's rule that is no matter of limits and breakers.
+_RETRIES: Final = "retries"
 
 
 class CallOutcome(enum.IntEnum):
@@ -93,10 +95,10 @@ class UpstreamRule:
             limit=settings.task_limit or (0 if keyed else settings.task_slots),
             least=settings.task_least,
             most_frac=settings.task_most_frac if keyed else 1.0,
-            parked_most=max(round(settings.task_parked_most * key_frac), 1),
+            parked_most=max(round(settings.parked_most * key_frac), 1),
             parked_most_bytes=round(parked_bytes * key_frac),
             parked_most_ns=round(settings.task_parked_most_s * _NS_PER_S),
-            all_parked_most=settings.task_parked_most,
+            all_parked_most=settings.parked_most,
             all_parked_most_bytes=round(parked_bytes),
             failure_rate=settings.task_failure_frac if keyed else 0.0,
             slow_call_rate=settings.task_slow_frac if keyed else 0.0,
@@ -115,7 +117,16 @@ class UpstreamRule:
     def of_keys(cls, settings: WorkSettings) -> dict[str, UpstreamRule]:
         """Translate `task_rules`: the keys that have a rule of their own, for `_native.Upstreams.set`."""
         general = cls.of(settings)
-        return {key: dataclasses.replace(general, **_words(words)) for key, words in settings.task_rules.items()}
+        rules = {key: _words(words) for key, words in settings.task_rules.items()}
+        for rule in rules.values():
+            rule.pop(_RETRIES, None)
+        return {key: dataclasses.replace(general, **rule) for key, rule in rules.items()}
+
+
+def retries_of_keys(settings: WorkSettings) -> dict[str, int]:
+    """Give the retries of keys whose rule says how many: those of orders whose task raised."""
+    rules = {key: _words(words) for key, words in settings.task_rules.items()}
+    return {key: rule[_RETRIES] for key, rule in rules.items() if _RETRIES in rule}
 
 
 def _words(words: str) -> dict[str, Any]:

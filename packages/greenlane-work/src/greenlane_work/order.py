@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import json
 import os
+import pickle
 import platform
 import time
 from collections.abc import Mapping
@@ -47,6 +49,8 @@ _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
+#: A pickle begins so, and no JSON does.
+_PICKLE: Final = b"\x80"
 #: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
 _NO_TIME_S: Final = 1e10
 
@@ -84,6 +88,7 @@ class Order:
         "delivery",
         "due_ns",
         "earlier",
+        "expires_at",
         "generation",
         "guard",
         "held",
@@ -96,6 +101,7 @@ class Order:
         "name",
         "not_before_ns",
         "number",
+        "received_ns",
         "redelivered",
         "request",
         "returns",
@@ -141,8 +147,12 @@ class Order:
         self.waits = 0
         # Seconds since 1970; 0 = none.
         self.deadline_at = 0.0
+        # Celery's `expires`: not begun after it. Seconds since 1970; 0 = none.
+        self.expires_at = 0.0
         # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
         self.arrival_ns = 0
+        # When this process received it, monotonic.
+        self.received_ns = 0
         self.due_ns = 0
         self.not_before_ns = 0
         # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
@@ -154,8 +164,9 @@ class Order:
         self.runner: Any = None
         self.guard: Any = None
         self.timers: list[Any] = []
-        # (result,) of the task's function once it has ended well: what follows it (the next of a chain) may still fail.
-        self.kept: tuple[Any] | None = None
+        # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
+        # follows it (the next of a chain) may still fail.
+        self.kept: tuple[Any, str] | None = None
         # Why the run was cut off; "" = it was not.
         self.late = ""
 
@@ -191,8 +202,11 @@ class Order:
 
     def deadline_ns(self, now_ns: int) -> int:
         """The deadline on the clock that `now_ns` was read from; 0 = it has none."""
-        remaining_s = self.remaining_s()
-        return 0 if remaining_s is None else max(1, now_ns + int(remaining_s * 1e9))
+        return _on_clock(self.deadline_at, now_ns)
+
+    def begins_until_ns(self, now_ns: int) -> int:
+        """Until when it may begin, on the same clock: its deadline or Celery's `expires`; 0 = for ever."""
+        return min(filter(None, (_on_clock(self.deadline_at, now_ns), _on_clock(self.expires_at, now_ns))), default=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -228,6 +242,10 @@ def current() -> Current | None:
     return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at, order.due_ns)
 
 
+def _on_clock(at_s: float, now_ns: int) -> int:
+    return max(1, now_ns + int((at_s - time.time()) * 1e9)) if at_s else 0
+
+
 def _deadline(said: Any) -> float:
     try:
         deadline_at = float(said)
@@ -236,17 +254,32 @@ def _deadline(said: Any) -> float:
     return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0
 
 
-def packed(result: object) -> bytes:
-    """Give an order's result as the store keeps it, JSON; b"" for one that is not JSON: it is done all the same."""
+def packed(result: object, *, pickled: bool = False) -> bytes:
+    """Give an order's result as the store keeps it: JSON, with dates, decimals and UUIDs as Celery writes them.
+
+    Args:
+        result: of the task's function.
+        pickled: where JSON cannot say it, pickle may: for apps whose results are pickled anyway.
+
+    b"" for one that cannot be written: it is done all the same.
+    """
+    from kombu.utils.json import dumps
+
     try:
-        return json.dumps(result, separators=(",", ":")).encode()
+        return bytes(dumps(result, separators=(",", ":")).encode())
     except Exception:  # the call is made, whatever its result says when it is written down
+        with contextlib.suppress(Exception):
+            return pickle.dumps(result, pickle.HIGHEST_PROTOCOL) if pickled else b""
         return b""
 
 
-def unpacked(kept: bytes) -> Any:
+def unpacked(kept: bytes, *, pickled: bool = False) -> Any:
     """Give the result of these bytes; None where none was kept, or something else by somebody else's `Store.done`."""
+    from kombu.utils.json import loads
+
     try:
-        return json.loads(kept) if kept else None
-    except (ValueError, RecursionError):
+        if kept.startswith(_PICKLE):
+            return pickle.loads(kept) if pickled else None
+        return loads(kept) if kept else None
+    except Exception:
         return None

@@ -11,22 +11,28 @@ from greenlane.settings.setting import Pattern, declare
 
 __all__ = ["TASK_KEY", "WorkSettings"]
 
-_ADDRESS_OR_OFF: Final[Pattern] = (r"(.+:[0-9]{1,5})?", "host:port, or '' for off")
+_ADDRESS_OR_OFF: Final[Pattern] = (r"((.+:)?[0-9]{1,5})?", "port, host:port, or '' for off")
 _ANY_URL: Final[Pattern] = (r"([a-z][a-z0-9+]*://[^\0\s]*)?", "a URL, or '' for none")
 #: Where an order's key is read; `tasks.keys` reads it.
 TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
 )
-_TASK_RULE_WORD: Final = r"((limit|least):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
+_TASK_RULE_WORD: Final = r"((limit|least|retries):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
 _TASK_RULE: Final[Pattern] = (
     rf"{_TASK_RULE_WORD}( {_TASK_RULE_WORD})*",
-    "one or more of limit:N least:N weight:N most_frac:0.N, with spaces",
+    "one or more of limit:N least:N weight:N most_frac:0.N retries:N, with spaces",
 )
 _TASK_ALLOW: Final[Pattern] = (
-    "early-ack|no-confirms|transient|broker",
-    "one of early-ack, no-confirms, transient, broker",
+    "early-ack|no-confirms|transient|broker|per-child",
+    "one of early-ack, no-confirms, transient, broker, per-child",
 )
+
+
+#: What `task_parked_most` = 0 stands for where there are keys. Arbitrary: some seconds of work for 200 slots.
+_PARKED_MOST: Final = 1_000
+#: And where there are none: no more are received than may wait.
+_UNBOUNDED: Final = 60_000
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,9 @@ class WorkSettings(Settings):
         "", "Where an order's upstream is read: kwargs.NAME, args.NUMBER, header.NAME, module:function; '' = one.",
         pattern=TASK_KEY, reason="Only the application knows which argument names whom it calls.",
     )  # fmt: skip
-    task_order: str = declare(
-        "", "Where the business's name of an order is read, as `task_key`; '' = header greenlane-order, or task id.",
-        pattern=TASK_KEY, reason="A task's id is new for each message; an order that is sent again keeps its name.",
+    task_order: Mapping[str, str] = declare(
+        {}, "Where the business's name of a task's orders is read, by task; else header greenlane-order or task id.",
+        pattern=TASK_KEY, reason="Sent again, an order keeps its name; another task's argument may say something else.",
     )  # fmt: skip
     task_store: str = declare(
         "", "Store of what was done: sqlite:///FILE, postgresql://…, redis://…; '' = this process's memory alone.",
@@ -62,8 +68,12 @@ class WorkSettings(Settings):
         unit="s", low=60, high=315_360_000, reason="90 days: somebody should look at such orders first.",
     )  # fmt: skip
     task_attempts: int = declare(
-        5, "Attempts at an order, all workers together; then it goes to the dead letters. 1 = none is tried again.",
-        low=1, high=1000, reason="Arbitrary: with the waits between them, an upstream's short outage is outlived.",
+        5, "Attempts at an order whose worker died or that met its hard limit, all workers together.",
+        low=1, high=1000, reason="Arbitrary; what ends each worker that takes it goes to the dead letters.",
+    )  # fmt: skip
+    task_retries: int = declare(
+        0, "Further runs of a task that raised, beside those it asks of Celery; its attribute `greenlane_retries`.",
+        low=0, high=1000, reason="A task that raises is run as often as Celery runs it, unless somebody wants more.",
     )  # fmt: skip
     task_deliveries: int = declare(
         16, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
@@ -78,7 +88,7 @@ class WorkSettings(Settings):
         unit="s", low=0.001, high=1200, reason="The order stays unacknowledged meanwhile: RabbitMQ allows 30 minutes.",
     )  # fmt: skip
     task_retry_budget_frac: float = declare(
-        0.2, "Retries for each first attempt; what is over waits longer, it is not dropped.",
+        0.2, "Retries for each successful call of a key, and one a second; what is over waits, it is not dropped.",
         unit="frac", low=0, high=10, reason="An upstream that fails gets a fifth more calls, not five times as many.",
     )  # fmt: skip
     task_soft_limit_s: float = declare(
@@ -94,8 +104,8 @@ class WorkSettings(Settings):
         unit="s", low=0, high=3600, reason="Arbitrary: to close a connection and write a line.",
     )  # fmt: skip
     task_parked_most: int = declare(
-        1000, "Orders that may wait in the worker, all keys together; further ones go back to the broker for a while.",
-        low=1, high=60_000, reason="Some seconds of work for 200 slots, and a few MB.",
+        0, "Orders that may wait in the worker; more go back to the broker. 0 = 1000 with keys, else no bound.",
+        low=0, high=60_000, reason="A slow key's are taken in so that others' are found behind them; a few MB.",
     )  # fmt: skip
     task_parked_most_mb: float = declare(
         64.0, "Memory that their messages may take.",
@@ -103,7 +113,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_parked_most_s: float = declare(
         600.0, "Time that an order may wait in the worker; then it goes back to the broker for a while.",
-        unit="s", low=1, high=1500, reason="RabbitMQ closes a channel whose message is unacknowledged for 30 minutes.",
+        unit="s", low=1, high=800, reason="Twice this is below the 30 minutes after which RabbitMQ closes a channel.",
     )  # fmt: skip
     task_key_parked_frac: float = declare(
         0.5, "Largest share of the parked orders, and of their memory, that one key may have.",
@@ -122,7 +132,7 @@ class WorkSettings(Settings):
         unit="frac", low=0.001, high=1, reason="However many upstreams hang, slots stay free for the others.",
     )  # fmt: skip
     task_rules: Mapping[str, str] = declare(
-        {}, "Rules of single keys: key = `limit:5 least:2 weight:3 most_frac:0.2`, or some of these.",
+        {}, "Rules of single keys: key = `limit:5 least:2 weight:3 most_frac:0.2 retries:3`, or some.",
         pattern=_TASK_RULE, reason="One rule for all keys until somebody knows more about one of them.",
     )  # fmt: skip
     task_failure_frac: float = declare(
@@ -170,18 +180,31 @@ class WorkSettings(Settings):
         unit="s", low=0.1, high=3600, reason="Arbitrary; returning costs little then, and it is short beside its wait.",
     )  # fmt: skip
     task_shutdown_s: float = declare(
-        30.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",
-        unit="s", low=0, high=1200, reason="What Kubernetes gives a pod before it kills it.",
+        20.0, "Time that running orders have when the worker ends; what still runs then stays unacknowledged.",
+        unit="s", low=0, high=1200, reason="Kubernetes gives a pod 30 s; the rest is for the store and the broker.",
     )  # fmt: skip
     task_metrics: str = declare(
-        "", "Address at which a worker of orders gives Prometheus metrics, host:port; '' = off.",
+        "", "Where a worker of orders gives Prometheus metrics: a port of 127.0.0.1, or host:port; '' = off.",
         pattern=_ADDRESS_OR_OFF, reason="Whoever reaches it can read it; workers of a machine need a port each.",
     )  # fmt: skip
+    task_metrics_keys: int = declare(
+        100, "Keys with metrics of their own, the fullest first; the others' are one, `other`. 0 = no key is named.",
+        low=0, high=10_000, reason="A label for each of 100,000 merchants ends a Prometheus, and names customers.",
+    )  # fmt: skip
+    task_reason_characters: int = declare(
+        500, "So much of an exception's text stands in dead letters, histories and the store; 0 = its type alone.",
+        low=0, high=500, reason="Enough to see what it was; texts of exceptions may hold what customers typed.",
+    )  # fmt: skip
     task_allow: tuple[str, ...] = declare(
-        (), "What the worker would refuse because it loses orders: early-ack, no-confirms, transient, broker.",
+        (), "What the worker would refuse for good reason: early-ack, no-confirms, transient, broker, per-child.",
         pattern=_TASK_ALLOW, reason="Who wants to lose orders has to say so.",
     )  # fmt: skip
     diversion: str = declare(
         "", "Where the shares of diverted orders lie: file:///FOLDER, redis://…; '' = nothing is diverted.",
         pattern=_ANY_URL, reason="Greenlane looks nowhere that it was not told to.",
     )  # fmt: skip
+
+    @property
+    def parked_most(self) -> int:
+        """`task_parked_most`, or what 0 stands for."""
+        return self.task_parked_most or (_PARKED_MOST if self.task_key else _UNBOUNDED)

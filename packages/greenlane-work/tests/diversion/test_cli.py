@@ -66,7 +66,8 @@ def test_a_producer_that_does_not_see_it_is_named_and_the_exit_code_1(run_cli: R
         (["--share", "0", "--wait-s", "-1"], "--wait-s must be from 0 to 3600", ""),
         (["--share", "0", "--diversion", "http://x"], "diversion='http://x', expected file:///FOLDER", "file:///run"),
         (["--share", "0", "--diversion", ""], "diversion='', expected where the shares lie", "as the producers do"),
-        (["--status", "--broker", "amqp://me:secret@127.0.0.1:1//"], "broker='amqp://me@127.0.0.1:1//'", "broker_url"),
+        (["--status", "--broker", "amqp://me:secret@127.0.0.1:1//"], "without its password", "BROKER_URL"),
+        (["--status", "--diversion", "redis://:secret@127.0.0.1:1/"], "without its password", "GREENLANE_DIVERSION"),
     ],
 )
 def test_wrong_usage_exits_2_and_changes_nothing(
@@ -84,16 +85,22 @@ def test_wrong_usage_exits_2_and_changes_nothing(
 @pytest.mark.system
 @pytest.mark.parametrize("broker", ["rabbitmq_url", "redis_url"])
 def test_the_orders_that_wait_on_both_sides_are_counted(
-    run_cli: Run, tmp_path: Path, flow: str, broker: str, request: pytest.FixtureRequest
+    run_cli: Run,
+    tmp_path: Path,
+    flow: str,
+    broker: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     url, at = request.getfixturevalue(broker), f"file://{tmp_path}/shares"
+    monkeypatch.setenv("BROKER_URL", url)
     run_cli("divert", flow, "--to", f"{flow}-new", "--share", "0", "--diversion", at)
     with kombu.Connection(url) as connection:
         kombu.Queue(flow)(connection).declare()
         producer = connection.Producer()
         for _ in range(3):
             producer.publish({}, routing_key=flow)
-        rows = json.loads(run_cli("divert", flow, "--status", "--diversion", at, "--broker", url, "--json").out)["rows"]
+        rows = json.loads(run_cli("divert", flow, "--status", "--diversion", at, "--broker", "--json").out)["rows"]
     old, new = (row for row in rows if row["row"] == "queue")
     assert (old["queue"], old["side"], old["ready"]) == (flow, "old", 3)
     assert (new["queue"], new["side"]) == (f"{flow}-new", "new")

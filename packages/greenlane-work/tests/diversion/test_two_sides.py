@@ -65,7 +65,7 @@ def test_two_workers_and_one_store_give_each_order_one_effect(
     celery = [sys.executable, "-m", "celery", "-A", "shop", "worker", "-P", "threads", "-c", "16", "-Q", "two-sides"]
     alone = ["--without-heartbeat", "--without-gossip", "--without-mingle", "-l", "INFO"]
     greenlane = [sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())"]
-    ours = ["--task-store", store, "--task-order", "kwargs.order", "--task-slots", "32"]
+    ours = ["--task-store", store, "--task-order", "send=kwargs.order", "--task-slots", "32"]
     workers = [
         start_process([*celery, *alone], env={**around, "SHOP_SIDE": "old"}, cwd=tmp_path),
         start_process(

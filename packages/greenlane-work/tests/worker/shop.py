@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
+import json
 import os
 import signal
 import sys
@@ -10,21 +13,35 @@ import time
 import urllib.request
 
 import amqp
-from celery import Celery
+from celery import Celery, chord
 from celery.exceptions import Reject, SoftTimeLimitExceeded
+from celery.signals import task_success
+from celery.worker import state
+from celery.worker.control import inspect_command
+from kombu import Queue
 
 from greenlane_work import NotSent, current
 
-app = Celery("shop", broker=os.environ["BROKER"])
+__all__ = ["app", "chord"]
+
+app = Celery("shop", broker=os.environ["BROKER"], backend=os.environ.get("RESULTS"))
+# Not every app of the process's: tests load this module again for each site.
+task = functools.partial(app.task, shared=False)
 options: dict[str, object] = {}
 if os.environ["BROKER"].startswith("amqp"):
     options = {"confirm_publish": True}
+if "TRANSPORT" in os.environ:
+    options |= json.loads(os.environ["TRANSPORT"])
 if os.environ["BROKER"].startswith("filesystem"):
     folder = os.environ["FOLDER"]
     options = {"data_folder_in": folder, "data_folder_out": folder, "control_folder": folder, "polling_interval": 0.05}
 app.conf.update(
     task_acks_late=os.environ.get("ACKS", "late") == "late",
-    task_ignore_result=True,
+    task_ignore_result="RESULTS" not in os.environ,
+    task_track_started=True,
+    task_serializer=os.environ.get("SERIALIZER", "json"),
+    result_serializer=os.environ.get("SERIALIZER", "json"),
+    accept_content=["json", os.environ.get("SERIALIZER", "json")],
     task_default_queue=os.environ["QUEUE"],
     broker_transport_options=options,
     broker_connection_retry_on_startup=True,
@@ -38,6 +55,12 @@ def effect(*words: object) -> None:
     os.write(book, (" ".join(map(str, words)) + "\n").encode())
     os.close(book)
 
+
+if "BEAT" in os.environ:
+    beaten = {"task": "tests.worker.shop.send", "schedule": 0.3, "args": ("beaten",)}
+    app.conf.beat_schedule = {"often": beaten}
+if "ARGUMENTS" in os.environ:
+    app.conf.task_queues = [Queue(os.environ["QUEUE"], queue_arguments=json.loads(os.environ["ARGUMENTS"]))]
 
 if "ACKERS" in os.environ:
     # Which thread says to the broker that a message is done with.
@@ -56,7 +79,7 @@ def effects(word: str, order: object) -> int:
         return sum(line.split()[:2] == [word, str(order)] for line in book)
 
 
-@app.task
+@task
 def send(order: str, merchant: str = "m", seconds: float = 0.0, not_before: float = 0.0) -> str:
     """Ordinary."""
     effect("begin" if time.time() >= not_before else "early", order)
@@ -65,7 +88,7 @@ def send(order: str, merchant: str = "m", seconds: float = 0.0, not_before: floa
     return f"sent {order}"
 
 
-@app.task
+@task
 def flaky(order: str, failures: int, merchant: str = "m") -> None:
     """Fails so often; the order says how often it was begun."""
     now = current()
@@ -76,7 +99,7 @@ def flaky(order: str, failures: int, merchant: str = "m") -> None:
     effect("end", order)
 
 
-@app.task
+@task
 def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
     """Hangs the first time."""
     effect("begin", order)
@@ -89,7 +112,7 @@ def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
     effect("end", order)
 
 
-@app.task
+@task
 def stubborn(order: str, merchant: str = "m", seconds: float = 3.0) -> None:
     """Does not end at its soft limit, the first time."""
     effect("begin", order)
@@ -102,7 +125,7 @@ def stubborn(order: str, merchant: str = "m", seconds: float = 3.0) -> None:
     effect("end", order)
 
 
-@app.task
+@task
 def burn(order: str, merchant: str = "m") -> None:
     """Never yields, until it is stopped."""
     effect("begin", order)
@@ -126,7 +149,7 @@ def asked(order: str, merchant: str = "m") -> str | None:
     return "has it" if effects("effect", order) else None
 
 
-@app.task(ask=asked)
+@task(ask=asked)
 def doubt(order: str, merchant: str = "m") -> None:
     """Has its effect, and then the worker dies."""
     effect("begin", order)
@@ -136,14 +159,14 @@ def doubt(order: str, merchant: str = "m") -> None:
     effect("end", order)
 
 
-@app.task
+@task
 def poison(order: str, merchant: str = "m") -> None:
     """Kills whoever runs it."""
     effect("begin", order)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@app.task
+@task
 def unsent(order: str, merchant: str = "m") -> None:
     """Knows that nothing was sent, twice."""
     effect("begin", order)
@@ -152,7 +175,7 @@ def unsent(order: str, merchant: str = "m") -> None:
     effect("end", order)
 
 
-@app.task(bind=True, max_retries=3)
+@task(bind=True, max_retries=3)
 def own_retry(self, order: str, merchant: str = "m", seconds: float = 0.0) -> None:  # type: ignore[no-untyped-def]
     """Celery's own way of trying again."""
     effect("begin", order)
@@ -162,21 +185,21 @@ def own_retry(self, order: str, merchant: str = "m", seconds: float = 0.0) -> No
     effect("end", order)
 
 
-@app.task(bind=True)
+@task(bind=True)
 def unpublished(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
     """Asks for a next attempt that cannot be written down."""
     effect("begin", order)
     raise self.retry(kwargs={"merchant": object()}, countdown=0)
 
 
-@app.task
+@task
 def rejected(order: str, merchant: str = "m") -> None:
     """Wants to be a dead letter."""
     effect("begin", order)
     raise Reject(ValueError("no such shop"), requeue=False)
 
 
-@app.task(bind=True)
+@task(bind=True)
 def replaced(self, order: str, merchant: str = "m", left: int = 2) -> None:  # type: ignore[no-untyped-def]
     """Replaces itself twice: the same task, under the same id."""
     effect("begin", order)
@@ -185,7 +208,7 @@ def replaced(self, order: str, merchant: str = "m", left: int = 2) -> None:  # t
     effect("end", order)
 
 
-@app.task
+@task
 def quits(order: str, merchant: str = "m") -> None:
     """Ends the process, as it thinks; once."""
     effect("begin", order)
@@ -194,7 +217,7 @@ def quits(order: str, merchant: str = "m") -> None:
     effect("end", order)
 
 
-@app.task
+@task
 def call(order: str, url: str, merchant: str = "m") -> None:
     """Asks the merchant over HTTP, and writes down what it was told: the header that says how long it may take."""
     now = current()
@@ -204,7 +227,7 @@ def call(order: str, url: str, merchant: str = "m") -> None:
         effect("end", order, answer.read().decode(), "none" if left_s is None else int(left_s * 1000))
 
 
-@app.task
+@task
 def compute(order: str, merchant: str = "m", ms: float = 10.0) -> None:
     """Nothing but CPU."""
     until = time.thread_time() + ms / 1e3
@@ -213,8 +236,94 @@ def compute(order: str, merchant: str = "m", ms: float = 10.0) -> None:
     effect("end", order)
 
 
-@app.task(throws=(KeyError,))
+@task(throws=(KeyError,))
 def refused(order: str, merchant: str = "m") -> None:
     """The merchant says no, which is an answer."""
     effect("begin", order)
     raise KeyError("closed today")
+
+
+@task
+def softened(order: str, merchant: str = "m") -> str:
+    """Meets its soft limit, and then publishes."""
+    effect("begin", order)
+    try:
+        time.sleep(1)
+        time.sleep(1)
+    except SoftTimeLimitExceeded:
+        send.delay(f"{order}-next")
+        return "softened"
+    return "never"
+
+
+@task(bind=True)
+def retried_softened(self, order: str, merchant: str = "m") -> str:  # type: ignore[no-untyped-def]
+    """Meets its soft limit, and asks Celery for another run."""
+    effect("begin", order)
+    try:
+        if not self.request.retries:
+            time.sleep(1)
+            time.sleep(1)
+    except SoftTimeLimitExceeded:
+        raise self.retry(countdown=0) from None
+    return "retried"
+
+
+@task(autoretry_for=(ConnectionResetError,), max_retries=2, retry_backoff=False, default_retry_delay=0)
+def celerys_retries(order: str, failures: int, merchant: str = "m") -> None:
+    """Is tried again by Celery."""
+    flaky.run(order, failures, merchant)
+
+
+@task(greenlane_retries=4)
+def our_retries(order: str, failures: int, merchant: str = "m") -> None:
+    """Is tried again by the worker."""
+    flaky.run(order, failures, merchant)
+
+
+class Odd:
+    """No JSON says this."""
+
+
+@task
+def dies_when_done(order: str, serializer: str, merchant: str = "m") -> object:
+    """Is done, and the worker dies after it has published what follows, before it can acknowledge."""
+    effect("begin", order)
+    return datetime.datetime.now(datetime.UTC) if serializer == "json" else Odd()
+
+
+@task
+def follows(result: object, order: str, merchant: str = "m") -> None:
+    """Comes after another one."""
+    effect("end", order, type(result).__name__)
+
+
+@task_success.connect(sender=dies_when_done)
+def _die(**_ignored: object) -> None:
+    if effects("died", "once") == 0:
+        effect("died", "once")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task
+def huge(order: str, merchant: str = "m") -> None:
+    """Fails with what no frame of AMQP has room for."""
+    raise RuntimeError("\N{SNOWMAN}" * 300_000)
+
+
+@task
+def buggy(order: str, merchant: str = "m") -> None:
+    """Has a bug of its own."""
+    raise KeyError("menu")
+
+
+@task(rate_limit="20/s")
+def limited(order: str, merchant: str = "m") -> None:
+    """Has a rate limit of Celery's."""
+    effect("end", order)
+
+
+@inspect_command()
+def greenlane_requests(_state: object) -> str:
+    """Which requests Celery's own tables have."""
+    return json.dumps(sorted({*state.requests, *(request.id for request in state.reserved_requests)}))

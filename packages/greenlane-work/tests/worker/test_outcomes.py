@@ -7,6 +7,7 @@ import socket
 import pytest
 import requests
 from celery.exceptions import Retry, SoftTimeLimitExceeded
+from kombu.exceptions import OperationalError
 
 from greenlane_work import NotSent
 from greenlane_work.limits import CallOutcome
@@ -30,6 +31,17 @@ def unreachable() -> Exception:
     raise AssertionError("somebody listens there")
 
 
+def bug_after(met: Exception) -> Exception:
+    try:
+        try:
+            raise met
+        except Exception:
+            int("no number")
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
@@ -43,7 +55,11 @@ def unreachable() -> Exception:
         (SoftTimeLimitExceeded(), CallOutcome.TIMED_OUT),
         (Retry(exc=answered(503)), CallOutcome.REFUSED),
         (ConnectionResetError(), CallOutcome.FAILED),
-        (ValueError("of the task's own"), CallOutcome.FAILED),
+        (ValueError("of the task's own"), CallOutcome.CANCELLED),
+        (bug_after(KeyError("menu")), CallOutcome.CANCELLED),
+        (bug_after(ConnectionResetError()), CallOutcome.FAILED),
+        (RuntimeError("the merchant says no"), CallOutcome.FAILED),
+        (OperationalError("Celery's broker is away"), CallOutcome.CANCELLED),
         (NotSent("no room"), CallOutcome.CANCELLED),
         (None, CallOutcome.FAILED),
     ],

@@ -30,15 +30,27 @@ def test_dead_letters_may_be_looked_at_without_end(version: int, limit: int | No
 
 def test_what_is_returned_again_and_again_waits_longer_up_to_a_bound() -> None:
     made = queues(Broker.RABBITMQ, 4)
-    later = [made.later("orders", returns) for returns in range(1, 8)]
+    later = [made.later("orders", made.wait_s(returns)) for returns in range(1, 8)]
     assert [each.name for each in later] == [f"orders.later.{s}s" for s in (5, 10, 20, 40, 80, 80, 80)]
     assert later[0].queue_arguments["x-message-ttl"] == 5000
     assert later[0].queue_arguments["x-dead-letter-routing-key"] == "orders"
     assert later[0].queue_arguments["x-dead-letter-strategy"] == "at-least-once"
 
 
+def test_an_order_that_must_wait_for_long_waits_at_the_broker_in_few_steps_and_on_redis_in_one() -> None:
+    left_s, steps = 2 * 86_400.0, 0
+    while left_s > 300:
+        wait_s = queues(Broker.RABBITMQ).wait_s(1, left_s)
+        assert wait_s <= left_s
+        left_s, steps = left_s - wait_s, steps + 1
+    assert steps <= 10
+    assert queues(Broker.REDIS).wait_s(1, 2 * 86_400.0) == 2 * 86_400.0
+    # Its next returns are no reason to wait beyond its time.
+    assert queues(Broker.RABBITMQ).wait_s(9, 700.0) == 640
+
+
 def test_a_broker_without_such_queues_has_the_order_back_at_once() -> None:
-    assert queues(Broker.OTHER).later("orders", 3).name == "orders"
+    assert queues(Broker.OTHER).later("orders", 20).name == "orders"
     assert queues(Broker.REDIS).dead("orders").queue_arguments == {}
 
 

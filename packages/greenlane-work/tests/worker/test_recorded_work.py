@@ -56,7 +56,7 @@ def merchant() -> Iterator[str]:
 
 @pytest.mark.parametrize("mode", ["--threads", "--green"])
 def test_orders_are_jobs_and_say_what_kept_them_parked(site: Site, mode: str, merchant: str) -> None:
-    rules = ("--task-limit", "2", "--task-slots", "10", "--task-shutdown-s", "20")
+    rules = ("--task-limit", "2", "--task-slots", "10", "--task-shutdown-s", "20", "--task-retries", "1")
     site.publish("send", *[f"s{number}" for number in range(6)], merchant="slow", seconds=0.5)
     site.publish("compute", "early", headers=dict(enqueued.headers()))
     time.sleep(0.2)
@@ -126,7 +126,7 @@ def test_heavy_tasks_take_turns_and_the_mode_is_switched_live(site: Site) -> Non
 
 @pytest.mark.parametrize("mode", ["--threads", pytest.param("--green", marks=pytest.mark.soak)])
 def test_one_budget_of_time_holds_for_all_attempts(site: Site, mode: str, merchant: str) -> None:
-    limits = ("--task-limit", "1", "--task-grace-s", "0.2", "--task-attempts", "1000", "--task-soft-limit-s", "20")
+    limits = ("--task-limit", "1", "--task-grace-s", "0.2", "--task-retries", "999", "--task-soft-limit-s", "20")
     worker = site.worker(mode, *limits)
 
     def publish(task: str, order: str, within_s: float, **arguments: object) -> None:

@@ -21,36 +21,31 @@ def test_bounds_double() -> None:
 
 
 def test_attempts_end_by_number_or_by_the_deadline() -> None:
-    backoff = RetryDelay(attempts=3)
-    assert [backoff.spent(attempt, 0, 0) for attempt in (1, 2, 3)] == [False, False, True]
-    assert [backoff.spent(1, now, 10) for now in (9, 10)] == [False, True]
-    assert not RetryDelay(attempts=0).spent(1_000_000, 5, 0)
+    assert [RetryDelay.spent(attempt, 3, 0, 0) for attempt in (1, 2, 3)] == [False, False, True]
+    assert [RetryDelay.spent(1, 3, now, 10) for now in (9, 10)] == [False, True]
+    assert not RetryDelay.spent(1_000_000, 0, 5, 0)
 
 
-def test_an_upstream_that_always_fails_is_retried_for_a_share_of_its_orders() -> None:
-    budget = RetryBudget(share=0.2, least_per_s=1e-9, most=10)
-    now, retried = NS, 0
+def test_an_upstream_that_always_fails_gets_a_retry_a_second_however_many_orders_ask() -> None:
+    budget = RetryBudget(per_s=1, most=10)
+    at = sorted(budget.take(NS) for _ in range(1000))
+    assert at[:10] == [NS] * 10
+    assert at[10:] == [NS * (2 + number) for number in range(990)]
+
+
+def test_each_successful_call_pays_for_a_share_of_a_retry() -> None:
+    budget = RetryBudget(share=0.2, per_s=1e-9, most=10)
+    now, at_once = NS, 0
     for _ in range(10_000):
         now += NS // 1000
-        budget.attempted(now)
-        retried += sum(budget.take(now) for _ in range(5))
-    assert 2000 <= retried <= 2011
-
-
-def test_without_orders_there_are_a_few_retries_a_second() -> None:
-    budget = RetryBudget(share=0.2, least_per_s=5, most=1)
-    now, retried = NS, 0
-    assert budget.take(now)
-    for _ in range(10_000):
-        assert budget.ready_ns(now) > now
-        now = budget.ready_ns(now)
-        assert budget.take(now)
-        retried += 1
-    assert abs((now - NS) / NS - retried / 5) < 0.1
+        budget.succeeded(now)
+        if budget.left >= 1:
+            at_once += budget.take(now) == now
+    assert 2000 <= at_once <= 2011
 
 
 def test_a_clock_that_goes_back_gives_nothing() -> None:
     budget = RetryBudget(most=1)
-    assert budget.take(10 * NS)
-    assert not budget.take(1 * NS)
-    assert not budget.take(10 * NS)
+    assert budget.take(10 * NS) == 10 * NS
+    assert budget.take(1 * NS) == 2 * NS
+    assert budget.take(10 * NS) == 12 * NS

@@ -31,6 +31,8 @@ _DELAYED: Final = "celery_delayed"
 _BROKEN: Final = (amqp.AMQPError, OperationalError, OSError)
 #: Where kombu keeps in Redis what workers have.
 _UNACKED: Final = "unacked"
+#: Behind a queue's name: where Greenlane's workers let orders wait.
+_LATER: Final = ".later"
 #: A client's last command when it waits for an order: stock Celery's, and those of `greenlane_work.celery`.
 _TAKING: Final = ("brpop", "blmove", "evalsha")
 
@@ -183,8 +185,10 @@ class RedisQueues(servers.Redis):
     def waiting(self) -> Mapping[str, int]:
         """See `Broker`; and `unacked`, which holds what workers had, until another one takes it after its time."""
         try:
-            lists = {name: int(self._client().llen(name)) for name in self._client().scan_iter(_type="list")}
-            return {**lists, _UNACKED: self.taken()}
+            client = self._client()
+            lists = {name: int(client.llen(name)) for name in client.scan_iter(_type="list")}
+            later = {name: int(client.zcard(name)) for name in client.scan_iter(f"*{_LATER}")}
+            return {**lists, **later, _UNACKED: self.taken()}
         except redis.RedisError as error:
             raise StartFailed(f"ask Redis: {error}, expected how long each list is") from error
 
@@ -200,6 +204,8 @@ class RedisQueues(servers.Redis):
         client = self._client()
         if queue == _UNACKED:
             messages = [json.loads(raw)[0] for raw in client.hvals(queue)]
+        elif queue.endswith(_LATER):
+            messages = [json.loads(raw) for raw in client.zrange(queue, 0, -1)]
         else:
             messages = [json.loads(raw) for raw in client.lrange(queue, 0, -1)]
         client.delete(queue)

@@ -64,6 +64,7 @@ class Contender:
         greenlane = str(Path(sys.executable).with_name("greenlane"))
         options = [*_OURS, "--slots", "200", "--key", "kwargs.merchant", "--task-store", store, *self.options]
         options += ["--task-store-lease-s", f"{lease_s:g}", "--task-attempts", str(tries)]
+        options += ["--task-retries", str(tries - 1)] if self.retries == "greenlane" else []
         return [greenlane, "work", _APPLICATION, *options, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
 
 

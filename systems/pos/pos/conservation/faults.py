@@ -278,8 +278,10 @@ def _dead_letters_again(site: Site, publisher: Publisher) -> Steps:
     yield from _letters(site)
     site.law(site.usual)
     program = str(Path(sys.executable).with_name("greenlane"))
-    command = [program, "dead-letters", site.queue, "--broker", site.broker.url, "--send-again", "--all"]
-    subprocess.run(command, env=found_by(ROOT), check=True, timeout=60, stdout=subprocess.DEVNULL)
+    command = [program, "dead-letters", site.queue, "--send-again", "--all"]
+    subprocess.run(
+        command, env=found_by(ROOT) | {"BROKER_URL": site.broker.url}, check=True, timeout=60, stdout=subprocess.DEVNULL
+    )
 
 
 def _letters(site: Site) -> Steps:

@@ -194,8 +194,8 @@ def test_an_order_that_never_came_fails_its_verdicts() -> None:
 
 
 def test_bounds_are_those_of_the_settings_that_the_worker_runs_with() -> None:
-    settings = WorkSettings()
-    assert (settings.task_parked_most, settings.task_most_frac) == (MOST_PARKED, MOST_FRAC)
+    settings = WorkSettings(task_key="kwargs.merchant")
+    assert (settings.parked_most, settings.task_most_frac) == (MOST_PARKED, MOST_FRAC)
 
 
 def test_there_is_no_verdict_without_greenlane() -> None:

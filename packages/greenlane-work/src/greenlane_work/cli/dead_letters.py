@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
+from greenlane_work.cli.secret import BROKER, broker_url
 
 if TYPE_CHECKING:
     from greenlane_work.dead_letters import DeadLetter
@@ -21,7 +22,7 @@ _COLUMNS: Final = ("order", "task", "reason", "said", "died_at", "attempts")
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("queue", metavar="QUEUE", help="the queue of the orders; its dead letters lie in QUEUE.dead")
-    parser.add_argument("--broker", required=True, metavar="URL", help="as Celery's broker_url")
+    parser.add_argument("--broker", metavar="URL", help=f"as Celery's broker_url; default: {BROKER} in the environment")
     parser.add_argument("--send-again", action="store_true", help="put letters back into the queue they came from")
     parser.add_argument("--order", action="append", default=[], metavar="ID", help="this order only; may be repeated")
     parser.add_argument("--reason", default="", metavar="WORD", help="only those that died of this")
@@ -46,11 +47,12 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         reason = letter.death.reason if letter.death is not None else ""
         return (not arguments.order or letter.order in arguments.order) and arguments.reason in ("", reason)
 
+    broker = broker_url(arguments.broker)
     if arguments.send_again:
-        found = send_again(arguments.broker, arguments.queue, chosen, arguments.most)
+        found = send_again(broker, arguments.queue, chosen, arguments.most)
         output.say(f"sent again: {len(found)}")
     else:
-        found = [each for each in dead_letters(arguments.broker, arguments.queue, arguments.most) if chosen(each)]
+        found = [each for each in dead_letters(broker, arguments.queue, arguments.most) if chosen(each)]
     rows = [_row(letter) for letter in found]
     if arguments.json:
         output.document("dead-letters", rows)

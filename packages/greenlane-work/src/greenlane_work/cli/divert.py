@@ -16,6 +16,7 @@ from greenlane.cli.output import Output, Row
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import DiversionError, SettingsError
 from greenlane.settings.shown import installed
+from greenlane_work.cli.secret import BROKER, broker_url, refuse_passwords
 from greenlane_work.settings import WorkSettings
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", default="", metavar="NAME", help="the new queue or version; default: as named last")
     parser.add_argument("--share", metavar="SHARE", help="how much of it: 30%%, 0.3, 0; raising it only adds orders")
     parser.add_argument("--status", action="store_true", help="only show what is set, and who has seen it")
-    parser.add_argument("--broker", default="", metavar="URL", help="also count the orders that wait on both sides")
+    parser.add_argument(
+        "--broker", nargs="?", const="", metavar="URL",
+        help=f"also count the orders that wait on both sides, at this broker or that of {BROKER} in the environment",
+    )  # fmt: skip
     parser.add_argument(
         "--wait-s", type=float, default=5.0, metavar="S", help="how long to wait until all producers have seen it (5)"
     )
@@ -79,6 +83,8 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         arguments.parser.error(f"unrecognized arguments: {arguments.route}")
     if not 0 <= arguments.wait_s <= _MOST_WAIT_S:
         arguments.parser.error(f"--wait-s must be from 0 to {_MOST_WAIT_S}")
+    broker = None if arguments.broker is None else broker_url(arguments.broker)
+    refuse_passwords("--diversion", [getattr(arguments, "setting.diversion") or ""], "GREENLANE_DIVERSION")
     url = effective_settings(arguments, WorkSettings).diversion
     if not url:
         hint = "name it with --diversion, GREENLANE_DIVERSION or in greenlane.toml, as the producers do"
@@ -86,10 +92,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     place = open_place(url)
     checked_name("QUEUE", arguments.flow)
     rows, code = _status(place, arguments) if arguments.status else _set(place, arguments, output)
-    if arguments.broker:
+    if broker is not None:
         with needed("celery", "count waiting orders"):
             import kombu  # noqa: F401
-        rows += _queues(arguments.broker, rows[0])
+        rows += _queues(broker, rows[0])
     _show(rows, _COLUMNS, output, json=arguments.json)
     return code
 

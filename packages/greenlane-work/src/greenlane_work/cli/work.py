@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from typing import Final
 
@@ -10,11 +11,18 @@ from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
+from greenlane.errors import SettingsError
 from greenlane.settings import settings_of
+from greenlane_work.cli.secret import refuse_passwords
 from greenlane_work.settings import WorkSettings
 
-__all__ = ["COMMAND"]
+__all__ = ["CELERY", "COMMAND"]
 
+#: Options of Celery's worker that would give it another pool, or another process: how they are spelt, what to do.
+_REFUSED: Final = {
+    ("-P", "--pool"): "it has Greenlane's pool: --threads or --green before the app",
+    ("-D", "--detach"): "let a supervisor start it: systemd, Kubernetes",
+}
 _PACKAGE: Final = "greenlane_work.celery"
 _TASKS: Final = tuple(name for name in settings_of(WorkSettings) if name.startswith("task_"))
 _SETTINGS: Final = (*_TASKS, "control_dir", "heavy_ms", "mode")
@@ -22,7 +30,7 @@ _SETTINGS: Final = (*_TASKS, "control_dir", "heavy_ms", "mode")
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("app", metavar="APP", help="the Celery app, as `celery -A` takes it: module or module:app")
-    parser.usage = "greenlane work [OPTION ...] APP [-- CELERY_OPTION ...]"
+    parser.usage = f"{parser.prog} [OPTION ...] APP [-- CELERY_OPTION ...]"
     parser.epilog = "After `--` stand options of `celery worker`: -- -Q orders -n one@%%h -l INFO"
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--threads", action="store_true", help="orders in threads (the default)")
@@ -33,6 +41,12 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace, _output: Output) -> int:
+    refuse_passwords("--task-store", [getattr(arguments, "setting.task_store") or ""], "GREENLANE_TASK_STORE")
+    refuse_passwords("an option of Celery's", arguments.passed_on, "BROKER_URL or RESULT_BACKEND, or the app")
+    for word in arguments.passed_on:
+        for spelt, hint in _REFUSED.items():
+            if word.partition("=")[0] in spelt or (word[:2] in spelt and not word.startswith("--")):
+                raise SettingsError(word, "", "an option that goes with this pool", hint, attempted="start the worker")
     settings = effective_settings(arguments, WorkSettings)
     if arguments.green:
         with needed("celery", "start green threads"):
@@ -56,7 +70,7 @@ def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
     if not any(word.startswith(("-n", "--hostname")) for word in arguments.passed_on):
         # Celery's default is one name for all workers of a machine, whose second then fails.
         command += ["-n", f"greenlane-{os.getpid()}@%h"]
-    command += ["--without-gossip", "--without-mingle", *arguments.passed_on]
+    command += ["--without-gossip", *arguments.passed_on]
     try:
         celery.main(args=command, prog_name="celery")  # type: ignore[attr-defined]
     except SystemExit as ended:
@@ -67,3 +81,5 @@ def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
 COMMAND: Final = Command(
     "work", "run a Celery worker that one slow upstream cannot stop", _declare, _run, passes_on=True
 )
+#: The same, by the name of what it runs.
+CELERY: Final = dataclasses.replace(COMMAND, name="celery")

@@ -7,16 +7,23 @@ along, under `-P custom` as under `greenlane work`.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
+from weakref import WeakKeyDictionary
 
 from celery import bootsteps
+from celery.utils.quorum_queues import detect_quorum_queues
+from celery.worker.control import Panel
 from kombu.common import ignore_errors
 
+from greenlane_work.order import Stage
+from greenlane_work.worker import unsafe_settings
 from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
 from greenlane_work.worker.receiving import loop_of, read_many
+from greenlane_work.worker.results import forgotten
 from greenlane_work.worker.shutdown import Shutdown
 from greenlane_work.worker.threads import ThreadOwner
 
@@ -25,6 +32,8 @@ __all__ = ["Strategies", "step_of"]
 #: Celery's default, and ours in its place: after two of them the broker gives a frozen worker's orders to others.
 _CELERYS_HEARTBEAT_S: Final = 120
 _HEARTBEAT_S: Final = 10
+#: Received beyond those that run where a prefetch multiplier of 0 sets no bound.
+_AHEAD_MOST: Final = 1_000
 
 _log = logging.getLogger("greenlane.work")
 
@@ -45,7 +54,7 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
             c.app.conf.broker_channel_error_retry = True
             flow.line.errors = c.connection_errors + c.channel_errors
             flow.settlement.queues = _queues(c, flow)
-            flow.settlement.queues.watch(c.app.amqp.queues.consume_from)
+            flow.settlement.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
             flow.put_back()
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
@@ -73,12 +82,14 @@ class Strategies:
 
     Args:
         consumer: Celery's; asked for everything else.
-        receive: takes a request and when it may begin, monotonic ns.
+        receive: takes a request and when it may begin, monotonic ns; False = it was not kept here.
     """
 
-    def __init__(self, consumer: Any, receive: Callable[[Any, int], object]) -> None:
+    def __init__(self, consumer: Any, receive: Callable[[Any, int], bool]) -> None:
         self._consumer = consumer
         self._receive = receive
+        # When the next order of a rate limit may begin, monotonic s; a limit that is changed has a bucket of its own.
+        self._turns: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         # A strategy calls `timer.call_at` and, before it, `qos.increment_eventually`.
         self.timer = self
         self.qos = self
@@ -89,24 +100,38 @@ class Strategies:
     def increment_eventually(self, *_arguments: Any) -> None:
         """An order that waits is one of those that the prefetch count has room for."""
 
-    def call_at(self, eta_s: float, call: Callable[..., Any], arguments: tuple[Any, ...], priority: int = 0) -> Any:
-        """Celery's timer, on its clock, monotonic seconds. A task with a rate limit waits there as it always did."""
+    def call_at(self, eta_s: float, call: Callable[..., Any], arguments: tuple[Any, ...], priority: int = 0) -> None:
+        """Celery's timer, on its clock, monotonic seconds: for orders with a time, and maybe a rate limit as well."""
         if call == self._consumer.apply_eta_task:
             self._receive(arguments[0], int(eta_s * 1e9))
-            return None
-        self._consumer.qos.increment_eventually()
-        return self._consumer.timer.call_at(eta_s, call, arguments, priority=priority)
+        else:
+            self._limit_task(*arguments[:2], not_before_s=eta_s)
+
+    def _limit_task(self, request: Any, bucket: Any, *_tokens: int, not_before_s: float = 0.0) -> None:
+        """Give an order of a task with a rate limit the limit's next turn.
+
+        Celery keeps those in a queue of its own, where nobody counts them. An order that has no room until its turn
+        goes back to the broker, and its turn to the next one.
+        """
+        now_s = time.monotonic()
+        turn_s = max(now_s, not_before_s, self._turns.get(bucket, 0.0))
+        if self._receive(request, int(turn_s * 1e9) if turn_s > now_s else 0):
+            self._turns[bucket] = turn_s + 1 / bucket.fill_rate
 
 
 def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     settings = flow.settings
+    unsafe_settings.check_options(c.controller)
     flow.consumer = c
+    Panel.data["scheduled"] = Panel.data["dump_schedule"] = lambda _state, **_options: flow.scheduled()
     ending.controller = c.controller
     c.on_task_request = flow.receive
-    # A message that waits here waits for its key; the rest of the fleet gets what this worker has no room for.
-    # More is received than may wait: what is over goes back, and never keeps the orders behind it from being received.
-    margin = max(16, settings.task_slots)
-    c.initial_prefetch_count = min(65_535, settings.task_slots + settings.task_parked_most + margin)
+    # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is
+    # received there than may wait, and what is over goes back, so that it keeps no others from being received.
+    flow.ahead = settings.task_slots * (c.prefetch_multiplier - 1) if c.prefetch_multiplier else _AHEAD_MOST
+    if settings.task_key and _quorum(c.app):
+        flow.ahead = settings.parked_most + max(16, settings.task_slots)
+    c.initial_prefetch_count = min(65_535, settings.task_slots + flow.ahead)
     if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
         c.amqheartbeat = _HEARTBEAT_S
     c.app.conf.worker_enable_prefetch_count_reduction = False
@@ -135,16 +160,24 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
         c.loop = loop_of(flow.owner)
 
 
+def _quorum(app: Any) -> bool:
+    found, _ = detect_quorum_queues(app, app.connection_for_read().transport.driver_type)
+    return bool(found and app.conf.worker_detect_quorum_queues)
+
+
 def _connecting(c: Any) -> Any:
     def connection_for_read(heartbeat: Any = None) -> Any:
-        connection = c.app.connection_for_read(heartbeat=heartbeat)
-        if connection.get_transport_cls().driver_type == "redis":
-            from greenlane_work.worker.redis_take import take_safely  # Redis' own client is not always there
-
-            take_safely(connection)
-        return c.ensure_connected(connection)
+        return c.ensure_connected(_safe(c.app.connection_for_read(heartbeat=heartbeat)))
 
     return connection_for_read
+
+
+def _safe(connection: Any) -> Any:
+    if connection.get_transport_cls().driver_type == "redis":
+        from greenlane_work.worker.redis_take import take_safely  # Redis' own client is not always there
+
+        take_safely(connection)
+    return connection
 
 
 def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
@@ -155,11 +188,14 @@ def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
 
         def on_task_received(message: Any) -> Any:
             try:
-                return received(message)
+                done = received(message)
+                if flow.taken is not None and flow.taken.stage is Stage.ENDED:
+                    forgotten(flow.taken)  # Celery has put it into its tables again since
+                return done
             except (*c.connection_errors, *c.channel_errors):
                 raise
             except Exception as error:
-                if flow.taken is message:
+                if flow.taken is not None and flow.taken.delivery.message is message:
                     # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
                     _log.exception("a bug of Greenlane: an order was received and could not be begun")
                     return None
@@ -199,7 +235,7 @@ def _queues(c: Any, flow: OrderFlow) -> Queues:
         options = {**(app.conf.broker_transport_options or {})}
         if rabbitmq:
             options["confirm_publish"] = True
-        return app.connection_for_write(transport_options=options)
+        return _safe(app.connection_for_write(transport_options=options))
 
     def queue_of(message: Any) -> str:
         info = message.delivery_info or {}

@@ -14,15 +14,18 @@ import functools
 import inspect
 import logging
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from celery.exceptions import Ignore, Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import fitted_key
-from greenlane_work.order import Order, packed, running, unpacked
-from greenlane_work.worker.outcomes import nothing_sent
+from greenlane_work.limits import retries_of_keys
+from greenlane_work.order import NotSent, Order, packed, running, unpacked
+from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.outcomes import causes, nothing_sent
 from greenlane_work.worker.own_retry import wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
 
@@ -32,6 +35,8 @@ _log = logging.getLogger("greenlane.work")
 
 #: A task's attribute: asked what became of an attempt whose end nobody knows.
 ASK: Final = "ask"
+#: A task's attribute: so many further runs where it raised.
+RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
 #: While the store cannot be asked the order waits so long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
@@ -52,7 +57,11 @@ class Again(Retry):  # type: ignore[misc] # Celery has no types
 
 
 class Dead(Exception):
-    """The order is not to be run any more."""
+    """The order is not to be run any more. `reason`: a word for the dead letter."""
+
+    def __init__(self, said: str, *, reason: str = "attempts") -> None:
+        super().__init__(said)
+        self.reason = reason
 
 
 class CallCounts:
@@ -70,11 +79,18 @@ class CallCounts:
 class Execution:
     """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
 
-    def __init__(self, store: Any, retrying: Retrying, *, most_attempts: int) -> None:
+    def __init__(self, store: Any, retrying: Retrying, settings: WorkSettings) -> None:
         self._store = store
         self._retrying = retrying
-        self._most = most_attempts
+        self._most = settings.task_attempts
+        self._retries = settings.task_retries
+        self._retries_of_keys = retries_of_keys(settings)
+        self._characters = settings.task_reason_characters
         self.counts = CallCounts()
+
+    def said(self, error: BaseException) -> str:
+        """What is written down of an exception."""
+        return repr(error)[: self._characters] if self._characters else type(error).__name__
 
     def wrap(self, task: Any) -> None:
         """Let this task's function run as an order when it is one. Idempotent."""
@@ -97,34 +113,42 @@ class Execution:
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:
             self.counts.done_before += 1
-            return order.kept[0]
+            return self._kept(order, task, *order.kept)
         if self._store is None:
             order.attempts += 1
         else:
+            _name_callbacks(task.request)
             known, result = self._begin(order, task, args, kwargs)
             if known:
                 self.counts.done_before += 1
                 return result
+            self._hold(order, order.token)
         # This attempt's own: a thread that was given up may speak when the next attempt has begun.
         token = order.token
-        if self._store is not None:
-            self._hold(order, token)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
             self._failed(order, task, error, token)
             raise
-        if self._store is not None:
-            self._done(order, result, token)
-        order.kept = (result,)
+        order.kept = (result, token)
+        return self._kept(order, task, *order.kept)
+
+    def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
+        """Give the result of a call that ended well, once the store has it."""
+        if self._store is not None and token:
+            try:
+                self._done(order, task, result, token)
+            except SoftTimeLimitExceeded as error:
+                raise self._wait(_STORE_PAUSE_S, error) from error
+            order.kept = (result, "")
         return result
 
-    def _done(self, order: Order, result: object, token: str) -> None:
+    def _done(self, order: Order, task: Any, result: object, token: str) -> None:
         """Say that it has had its effect; this waits as long as the store is away."""
         from greenlane.errors import StoreError
 
         try:
-            self._store.done(_store_key(order), packed(result), token=token)
+            self._store.done(_store_key(order), packed(result, pickled=_pickles(task)), token=token)
         except StoreError as error:  # this process ends: the message stays unacknowledged, and the order in doubt
             raise self._wait(_STORE_PAUSE_S, error) from error
 
@@ -151,11 +175,13 @@ class Execution:
         key = _store_key(order)
         try:
             begun = self._store.begin(key)
-        except StoreError as error:
+        except (StoreError, SoftTimeLimitExceeded) as error:  # nothing was called: no fault of task or upstream
             self.counts.store_waits += 1
             raise self._wait(_STORE_PAUSE_S, error) from error
         if begun.state is State.DONE:
-            return True, unpacked(begun.result)
+            if not begun.result and _is_followed(task.request):
+                raise Dead("it is done, and its result was not kept for what follows it", reason="result")
+            return True, unpacked(begun.result, pickled=_pickles(task))
         if begun.state is State.RUNNING:
             self.counts.store_waits += 1
             # A lease is how long it may take to learn that its owner died; most often it is about to end well.
@@ -212,10 +238,10 @@ class Execution:
                 return False, None
         except BaseException as error:
             _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
-            self.in_doubt(order, f"asked: {error!r}")
-            self._again(order, task, error)
+            self.in_doubt(order, f"asked: {self.said(error)}")
+            self._again(order, task, error, self._most)
             raise
-        self._done(order, result, order.token)
+        self._done(order, task, result, order.token)
         return True, result
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
@@ -225,24 +251,56 @@ class Execution:
             if isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
             elif isinstance(error, (Reject, *expected(task))) or nothing_sent(error):
-                self._store.failed(key, repr(error), token=token)
+                self._store.failed(key, self.said(error), token=token)
             else:
-                self._store.unknown(key, repr(error), token=token)
-        self._again(order, task, error)
+                self._store.unknown(key, self.said(error), token=token)
+        self._again(order, task, error, self.attempts_of(order, error))
 
-    def _again(self, order: Order, task: Any, error: BaseException) -> None:
+    def attempts_of(self, order: Order, error: BaseException) -> int:
+        """Give how many attempts an order has whose task raised this.
+
+        One: a task that raises is run as often as Celery runs it. More where its key's rule, the task itself or the
+        setting says so, or where it knows that nothing was sent.
+        """
+        if any(isinstance(cause, NotSent) for cause in causes(error)):
+            return self._most
+        of_task = getattr(order.request.task, RETRIES, None)
+        retries = self._retries_of_keys.get(order.key, self._retries if of_task is None else of_task)
+        return int(retries) + 1
+
+    def _again(self, order: Order, task: Any, error: BaseException, attempts: int) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
         if not isinstance(error, Exception | SystemExit) or isinstance(
             error, (Ignore, Reject, Retry, Dead, *expected(task))
         ):
             return
-        at_ns = self._retrying.again_ns(order)
+        at_ns = self._retrying.again_ns(order, attempts)
         if at_ns is not None:
-            raise Again(at_ns, error, why=repr(error)) from error
+            raise Again(at_ns, error, why=self.said(error)) from error
 
     def _wait(self, seconds: float, error: BaseException | None) -> Again:
-        why = "the order is being done elsewhere" if error is None else repr(error)
+        why = "the order is being done elsewhere" if error is None else self.said(error)
         return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
+
+
+def _pickles(task: Any) -> bool:
+    return task.app.conf.result_serializer == "pickle" and "pickle" in task.app.conf.accept_content
+
+
+def _is_followed(request: Any) -> bool:
+    return bool(request.callbacks or request.chain or request.chord)
+
+
+def _name_callbacks(request: Any) -> None:
+    """Let the tasks that are linked to this one have ids of its making.
+
+    A worker may die between their publishing and its own acknowledgement: published again, they have the same ids, and
+    the store lets each be called once. Those of a chain have theirs from the beginning.
+    """
+    for number, callback in enumerate(request.callbacks or ()):
+        if not callback.get("subtask_type"):
+            name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{request.id}/{number}"))
+            callback.setdefault("options", {}).setdefault("task_id", name)
 
 
 def _store_key(order: Order) -> str:

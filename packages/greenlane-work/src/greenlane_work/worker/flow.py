@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from billiard.einfo import ExceptionWithTraceback
-from celery.exceptions import Ignore, Reject, Retry
-from celery.worker.state import task_ready
+from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
 
 from greenlane._native import Start, Upstreams
 from greenlane_work.headers import RETURNS
 from greenlane_work.keys import KeyFunction
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Order
+from greenlane_work.order import Order, Stage
 from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.comebacks import Comebacks
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.execution import Again, Dead, Execution, expected
 from greenlane_work.worker.jobs import RecordedJobs
@@ -29,8 +29,9 @@ from greenlane_work.worker.outcomes import outcome_of
 from greenlane_work.worker.own_retry import away
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
+from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
-from greenlane_work.worker.runs import Result, Runner, Runs, Serve
+from greenlane_work.worker.runs import UNTRACED, Result, Runner, Runs, Serve
 from greenlane_work.worker.settlement import Settlement
 from greenlane_work.worker.totals import Totals
 
@@ -41,6 +42,9 @@ _log = logging.getLogger("greenlane.work")
 _DELIVERY_COUNT: Final = "x-delivery-count"
 #: At the end the store has so long to write down what it was told.
 _STORE_S: Final = 3.0
+#: Orders that may wait here for their time beside those that are parked, and steps of the prefetch count. Arbitrary.
+_TIMED_MOST: Final = 1_000
+_STEP: Final = 32
 
 
 class OrderFlow:
@@ -52,7 +56,7 @@ class OrderFlow:
         owner: Owner,
         *,
         key_of: KeyFunction | None,
-        order_of: KeyFunction | None,
+        orders_of: Mapping[str, KeyFunction],
         upstreams: Upstreams,
         make_runner: Callable[[Serve], Runner],
         store: Any = None,
@@ -65,9 +69,10 @@ class OrderFlow:
         self.store = store
         self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
         self.settlement = Settlement(owner, self.totals, self._admit)
-        self._reading = OrderReader(self.line, self.totals, key_of=key_of, order_of=order_of)
+        self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
-        self.execution = Execution(store, self._retrying, most_attempts=settings.task_attempts)
+        self._comebacks = Comebacks(settings.task_keys)
+        self.execution = Execution(store, self._retrying, settings)
         self._alarm = Alarm(owner)
         self._runs = Runs(
             settings,
@@ -84,27 +89,34 @@ class OrderFlow:
         self._wake_ns = 0
         self._put_back: Entry | None = None
         self._turning = False
-        # The message that became an order last.
-        self.taken: Any = None
-        # Set by the step, at each connection.
+        # The order that was received last.
+        self.taken: Order | None = None
+        # Set by the step: Celery's consumer, and how many orders are received beyond those that run.
         self.consumer: Any = None
+        self.ahead = 0
 
     # --- received -------------------------------------------------------------------------------------------------
 
-    def receive(self, request: Any, not_before_ns: int = 0) -> None:
-        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns."""
+    def receive(self, request: Any, not_before_ns: int = 0) -> bool:
+        """Take over what Celery's strategy would send to the pool, at once or when its time has come, monotonic ns.
+
+        False: it waits or runs here no longer.
+        """
         self.totals.received += 1
         order = self._reading.order(request)
         order.not_before_ns = not_before_ns
-        self.taken = request.message
+        self.taken = order
         if not self.settlement.waits(order):
             self._admit(order)
+        return order.stage in (Stage.PARKED, Stage.RUNNING)
 
     def _admit(self, order: Order) -> None:
         known = self.parked.known(order.identity)
         if known is not None:
             _again(known, order)
-        elif not self.settlement.done_here(order) and not self._too_often(order):
+        elif (
+            not self.settlement.done_here(order) and not self.settlement.condemned(order) and not self._too_often(order)
+        ):
             if order.not_before_ns:
                 self._early(order, order.not_before_ns)
             else:
@@ -113,8 +125,9 @@ class OrderFlow:
 
     def _early(self, order: Order, at_ns: int) -> None:
         """Keep it until its time, or send it away until then; a message must not stay here for long."""
-        if at_ns - time.monotonic_ns() > self.settings.task_parked_most_s * 1e9:
-            self.settlement.give_back(order, "its time is far off")
+        left_s = (at_ns - time.monotonic_ns()) / 1e9
+        if left_s > self.settings.task_parked_most_s:
+            self.settlement.give_back(order, "its time is far off", left_s - self.settings.task_parked_most_s / 2)
         else:
             self._later(order, at_ns)
 
@@ -128,6 +141,34 @@ class OrderFlow:
         finally:
             self._turning = False
         self._call_at(at_ns)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Receive more while a slot is free: what waits here then waits for its key or its time, not for a slot.
+
+        So a slow key's orders keep nobody's from being received, and an order that would wait for a slot waits in its
+        queue: other workers may take it, its priority counts, and whoever looks at the queue's length sees it.
+        """
+        qos = self.consumer.qos if self.consumer is not None else None
+        if qos is None or not self._grows:
+            return
+        settings = self.settings
+        least, wanted = settings.task_slots + self.ahead, len(self.parked) + self.settlement.leaving
+        if self.parked.running < settings.task_slots:
+            wanted += max(1, self.ahead)
+        wanted = min(wanted, settings.parked_most + _TIMED_MOST + least)
+        target = least + max(0, -((least - wanted) // _STEP * _STEP))
+        more = target - qos.value
+        if more > 0 or more <= -2 * _STEP or (more and target == least):
+            (qos.increment_eventually if more > 0 else qos.decrement_eventually)(abs(more))
+
+    @property
+    def _grows(self) -> bool:
+        """The broker takes another prefetch count while it delivers: RabbitMQ's quorum queues do not."""
+        consumer = self.consumer
+        if consumer is None or not consumer.connection:
+            return True
+        return bool(consumer.qos_global or consumer.connection.transport.driver_type != "amqp")
 
     def _too_often(self, order: Order) -> bool:
         """Whether a message goes elsewhere because it was delivered before: it may have ended whoever took it.
@@ -172,90 +213,106 @@ class OrderFlow:
             self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
             return
         if revoked:
-            self.totals.revoked += 1
             self.parked.ended(order, CallOutcome.CANCELLED)
-            self.settlement.settle(order)
+            self._revoked(order)
             return
-        if not order.attempts:
-            self._retrying.attempted()
+        if not order.request.task.acks_late:
+            order.delivery.ack()
         self._runs.begin(order, start)
 
     def _no_room(self, order: Order) -> None:
-        self.settlement.give_back(order, "no room")
+        self.settlement.give_back(order, "no room", self._comebacks.after_s(order.key))
 
     def _too_late(self, order: Order) -> None:
-        self.settlement.bury(order, "deadline", "its deadline passed while it waited")
+        if order.expires_at and order.request.revoked():
+            self._revoked(order)
+        else:
+            said = "its deadline passed while it waited"
+            self.settlement.bury(order, "deadline", said, Dead(said))
+
+    def _revoked(self, order: Order) -> None:
+        """Celery has said so of it already: to its result, in an event and by a signal."""
+        self.totals.revoked += 1
+        self.settlement.settle(order)
 
     # --- ended ----------------------------------------------------------------------------------------------------
 
     def _ended(self, order: Order, result: Result) -> None:
         failed, value, runtime = result
         if failed:
-            self._unsuccessful(order, value)
+            self._unsuccessful(order, value, untold=runtime == UNTRACED)
         else:
             self.totals.done += 1
             self.parked.ended(order, CallOutcome.OK)
-            task_ready(order.request, successful=True)
-            self.settlement.settle(order)
-            _tell(order.request, "task-succeeded", result=value, runtime=runtime)
+            self._retrying.succeeded(order.key)
+            self._comebacks.succeeded(order.key)
+            self.settlement.settle(order, successful=True)
+            tell(order.request, "task-succeeded", result=value, runtime=runtime)
         self.turn()
 
     def _given_up(self, order: Order, reason: str) -> None:
         self.parked.ended(order, CallOutcome.TIMED_OUT)
-        task_ready(order.request)
         if self.store is not None:
             self.execution.in_doubt(order, reason)
         order.note("unknown", reason)
-        at_ns = self._retrying.again_ns(order)
+        at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
-            self.settlement.bury(order, self._spent(order), reason)
-        elif not order.delivery.stale:
+            word = self._spent(order, self.settings.task_attempts)
+            self.settlement.bury(order, word, reason, TimeLimitExceeded(reason))
+        elif order.delivery.stale:
+            forgotten(order)
+        else:
             self.totals.retried += 1
             self._later(order, at_ns)
         self.turn()
 
-    def _unsuccessful(self, order: Order, info: Any) -> None:
+    def _unsuccessful(self, order: Order, info: Any, *, untold: bool) -> None:
         error = getattr(info, "exception", info)
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
         self.parked.ended(order, _outcome(order, error))
-        task_ready(request)
-        if isinstance(error, Again):
+        if request._already_revoked:
+            self._revoked(order)
+        elif isinstance(error, Again):
             self._once_more(order, error)
         elif isinstance(error, Retry):
             # Its copy, with the next number of retries, was published and confirmed by the task.
             self.totals.retried += 1
             self.settlement.settle(order)
-            _tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+            tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)
-            _tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
+            tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
         elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
             pass
         elif isinstance(error, Reject) and error.requeue:
             self.settlement.give_back(order, "the task rejected it, to be queued again")
         else:
-            order.note("failed", repr(error))
-            self.settlement.bury(order, *self._death(order, error))
-            _tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
+            order.note("failed", self.execution.said(error))
+            untold = untold or isinstance(error, Reject)
+            self.settlement.bury(order, *self._death(order, error), error if untold else None)
+            tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
         if not away(order.request.task, error):
             order.attempts += 1
-        at_ns = self._retrying.again_ns(order)
+        at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
             return False
-        if not order.delivery.stale:
+        if order.delivery.stale:
+            forgotten(order)
+        else:
             self.totals.retried += 1
-            order.note("done", f"what follows it failed: {error!r}")
+            order.note("done", f"what follows it failed: {self.execution.said(error)}")
             self._later(order, at_ns)
         return True
 
     def _once_more(self, order: Order, again: Again) -> None:
         if order.delivery.stale:
+            forgotten(order)
             return  # the broker has it: whoever is next in line runs it
         if again.counted:
             self.totals.retried += 1
@@ -263,8 +320,12 @@ class OrderFlow:
         self._later(order, again.at_ns)
 
     def _later(self, order: Order, at_ns: int) -> None:
-        """Keep it until its next attempt; where so many wait that none would be received any more, return it."""
-        if self.parked.between * 2 < self.settings.task_parked_most:
+        """Keep it until its next attempt; where it has been here for long, or too many wait, return it."""
+        left_s = (at_ns - time.monotonic_ns()) / 1e9
+        if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9:
+            self.settlement.give_back(order, "it has been here for long", left_s)
+        elif self.parked.between < (_TIMED_MOST if self._grows else self.ahead // 2):
+            reserved(order)
             self.parked.later(order, at_ns)
         else:
             self.settlement.give_back(order, "no room until its next attempt")
@@ -274,14 +335,15 @@ class OrderFlow:
         if isinstance(error, Reject):
             return "rejected", str(error.reason or "the task rejected it")
         if isinstance(error, Dead):
-            return "attempts", str(error)
-        return self._spent(order), repr(error)
+            return error.reason, str(error)
+        attempts = self.execution.attempts_of(order, error)
+        return ("failed" if attempts == 1 else self._spent(order, attempts)), self.execution.said(error)
 
-    def _spent(self, order: Order) -> str:
+    def _spent(self, order: Order, attempts: int) -> str:
         """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
-        if not order.deadline_at or 0 < self.settings.task_attempts <= order.attempts:
-            return "attempts"
-        return "deadline"
+        if order.deadline_at and order.attempts < attempts:
+            return "deadline"
+        return "attempts"
 
     # --- connections and the end -----------------------------------------------------------------------------------
 
@@ -290,6 +352,7 @@ class OrderFlow:
         self.line.lost()
         for order in list(self.parked.waiting()):
             self.parked.withdraw(order)
+            forgotten(order)
         for order in self.parked.in_progress():
             order.copies = []
 
@@ -313,9 +376,12 @@ class OrderFlow:
             self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
 
     def leaving(self) -> int:
-        """Give how many copies are on their way to the broker."""
-        queues = self.settlement.queues
-        return queues.waiting if queues is not None else 0
+        """Give how many orders are on their way to the broker."""
+        return self.settlement.leaving
+
+    def scheduled(self) -> list[dict[str, object]]:
+        """Give the orders that wait for their time, for `inspect scheduled`."""
+        return scheduled(self.parked.waiting())
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
@@ -325,8 +391,7 @@ class OrderFlow:
 
     def close(self) -> None:
         """Leave nothing behind but threads that will not end."""
-        if self.settlement.queues is not None:
-            self.settlement.queues.stop()
+        self.settlement.stop()
         self.runner.close()
         if self.store is not None:
             self.store.close(_STORE_S)
@@ -350,14 +415,6 @@ def _again(known: Order, order: Order) -> None:
         known.delivery = order.delivery
     else:
         known.copies.append(order)
-
-
-def _tell(request: Any, event: str, **fields: object) -> None:
-    """Send one of Celery's events. What becomes of it is nothing to the order."""
-    try:
-        request.send_event(event, **fields)
-    except Exception:
-        _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
 def _outcome(order: Order, error: BaseException) -> CallOutcome:

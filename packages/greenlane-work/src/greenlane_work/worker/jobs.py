@@ -73,13 +73,12 @@ class RecordedJobs:
 class PermittedJobs(RecordedJobs):
     """Jobs of this process's permits, too. Starts Greenlane in it.
 
-    A socket call that begins when the job's soft limit or deadline has passed raises at once; with the mode "off" the
-    limit is met when the call returns.
+    No socket call raises because its job is late (`deadline_cancel`): a task meets its soft limit as an exception, and
+    what it publishes or stores after that has to go through.
     """
 
     def __init__(self, settings: WorkSettings) -> None:
-        if "deadline_cancel" not in settings.origins:
-            settings = dataclasses.replace(settings, deadline_cancel=True)
+        settings = dataclasses.replace(settings, deadline_cancel=False)
         if "heavy_ms" not in settings.origins:
             settings = dataclasses.replace(settings, heavy_ms=_HEAVY_MS)
         running = process.start(settings, host="celery")

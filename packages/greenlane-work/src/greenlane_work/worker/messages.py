@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from greenlane.probes import enqueued
@@ -29,14 +30,16 @@ class OrderReader:
 
     Args:
         key_of: reads an order's key; None = all orders have the key "".
-        order_of: reads the business's name of an order; None = the message's header or the task's id.
+        orders_of: read the business's name of an order, by task; else the message's header or the task's id.
     """
 
-    def __init__(self, line: Line, totals: Totals, *, key_of: KeyFunction | None, order_of: KeyFunction | None) -> None:
+    def __init__(
+        self, line: Line, totals: Totals, *, key_of: KeyFunction | None, orders_of: Mapping[str, KeyFunction]
+    ) -> None:
         self._line = line
         self._totals = totals
         self._key_of = key_of
-        self._order_of = order_of
+        self._orders_of = orders_of
         self._numbers = 0
 
     def order(self, request: Any) -> Order:
@@ -52,7 +55,11 @@ class OrderReader:
         if not key and self._key_of is not None:
             self._totals.keyless += 1
         named = headers.get(ORDER)
-        order_id = named if isinstance(named, str) and named else _read(self._order_of, arguments) or request.id
+        order_id = (
+            named
+            if isinstance(named, str) and named
+            else _read(self._orders_of.get(request.type), arguments) or request.id
+        )
         self._numbers += 1
         order = Order(
             self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
@@ -61,10 +68,15 @@ class OrderReader:
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
         order.came = (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
+        if request.expires is not None:
+            order.expires_at = request.expires.timestamp()
+        # Celery settles nothing by itself: a message that is settled twice ends the worker.
+        request._on_ack = request.on_reject = _nothing
         order.request = request
         order.delivery = Delivery(request.message, self._line)
         now_ns = time.monotonic_ns()
         enqueued.received(headers)
+        order.received_ns = now_ns
         order.arrival_ns = enqueued.arrival_ns(headers) or now_ns
         if request.eta is not None:
             order.arrival_ns = max(order.arrival_ns, enqueued.moment_ns(request.eta))
@@ -81,6 +93,10 @@ class OrderReader:
         order.read(headers)
         order.delivery = Delivery(message, self._line)
         return order
+
+
+def _nothing(*_arguments: object) -> None:
+    pass
 
 
 def _check(request: Any) -> None:

@@ -23,10 +23,12 @@ __all__ = ["MetricsServer"]
 #: How long a client may take, and how much it may say.
 _PATIENCE_S: Final = 2.0
 _HEAD_BYTES: Final = 8192
+#: Where a port alone is meant.
+_HERE: Final = "127.0.0.1"
 
 
 class MetricsServer:
-    """Listens at `address`, "host:port", and answers whatever is asked with the text.
+    """Listens at `address`, "host:port" or a port of this machine alone, and answers whatever is asked with the text.
 
     Raises:
         HostError: nobody can listen there.
@@ -36,7 +38,7 @@ class MetricsServer:
         self._text = text
         host, _, port = address.rpartition(":")
         try:
-            info = _socket.getaddrinfo(host.strip("[]"), int(port), _socket.AF_UNSPEC, _socket.SOCK_STREAM)[0]
+            info = _socket.getaddrinfo(host.strip("[]") or _HERE, int(port), _socket.AF_UNSPEC, _socket.SOCK_STREAM)[0]
             self._listener = _socket.socket(info[0], info[1])
             self._listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
             self._listener.bind(info[4])

@@ -10,7 +10,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import NotSent
 
-__all__ = ["nothing_sent", "outcome_of"]
+__all__ = ["causes", "nothing_sent", "outcome_of"]
 
 #: HTTP: come later; the upstream, not the order, is the trouble.
 _REFUSALS: Final = frozenset({429, 503})
@@ -25,6 +25,8 @@ _GRPC: Final = {
 }
 #: Errors of urllib3, requests and httpx: no connection was made.
 _NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeout", "ConnectTimeoutError"})
+#: Packages by which a task talks to its broker and its result backend, not to an upstream.
+_CELERYS: Final = frozenset({"amqp", "kombu"})
 #: Causes that are looked at. Arbitrary: requests wraps urllib3 wraps the socket's error.
 _DEPTH: Final = 8
 
@@ -32,11 +34,11 @@ _DEPTH: Final = 8
 def outcome_of(error: BaseException | None) -> CallOutcome:
     """Give what a failed run says of its upstream.
 
-    HTTP 429 and 503 are refusals, other answers below 500 are answers (it works); time-outs are slow calls; whatever
-    else is a failure of the call. A task that failed for reasons of its own counts as a failure too: nobody can tell.
+    HTTP 429 and 503 are refusals, other answers below 500 are answers (it works); time-outs are slow calls. A bug of
+    the task and a broker that is away say nothing. Whatever else is a failure of the call.
     """
-    for cause in _causes(error):
-        if isinstance(cause, NotSent):
+    for cause in causes(error):
+        if isinstance(cause, NotSent) or type(cause).__module__.partition(".")[0] in _CELERYS:
             return CallOutcome.CANCELLED
         if "ConnectTimeout" in type(cause).__name__:
             return CallOutcome.FAILED  # nobody listens: not a slow call
@@ -50,18 +52,26 @@ def outcome_of(error: BaseException | None) -> CallOutcome:
         code = _grpc(cause)
         if code is not None:
             return _GRPC.get(code, CallOutcome.OK)
-    return CallOutcome.FAILED
+    bug = error is not None and all(map(_is_a_bug, causes(error)))
+    return CallOutcome.CANCELLED if bug else CallOutcome.FAILED
+
+
+def _is_a_bug(error: BaseException) -> bool:
+    """One of Python's own errors but those of the system, and but the plain ones that people raise for anything."""
+    kind = type(error)
+    return kind.__module__ == "builtins" and not isinstance(error, OSError) and kind not in (Exception, RuntimeError)
 
 
 def nothing_sent(error: BaseException | None) -> bool:
     """Whether it is certain that nothing of the attempt reached the other side: it did not even listen."""
     return any(
         isinstance(cause, NotSent | ConnectionRefusedError) or type(cause).__name__ in _NOBODY
-        for cause in _causes(error)
+        for cause in causes(error)
     )
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an exception and what it was raised for, nearest first."""
     seen: set[int] = set()
     waiting = [error]
     while waiting and len(seen) < _DEPTH:

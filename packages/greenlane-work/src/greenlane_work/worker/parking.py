@@ -141,7 +141,7 @@ class Parking:
 
     def _offer(self, order: Order) -> None:
         now_ns = self._clock_ns()
-        self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.deadline_ns(now_ns))
+        self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.begins_until_ns(now_ns))
 
     def _due(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:

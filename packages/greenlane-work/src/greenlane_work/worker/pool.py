@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from celery.concurrency.base import BasePool
@@ -15,7 +16,7 @@ from greenlane.errors import HostError
 from greenlane.settings import load
 from greenlane.threads.unpatched import threads_are_green
 from greenlane.wiring import process
-from greenlane_work.keys import key_function
+from greenlane_work.keys import KeyFunction, key_function
 from greenlane_work.limits import UpstreamRule
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import unsafe_settings
@@ -51,16 +52,16 @@ class Pool(BasePool):  # type: ignore[misc]
 
     def __init__(self, limit: int | None = None, app: Any = None, **options: Any) -> None:
         super().__init__(limit, app=app, **options)
-        settings = _slots(_settings or load(kind=WorkSettings), limit, app)
+        settings = _limits(_slots(_settings or load(kind=WorkSettings), limit, app), options)
         self.limit = settings.task_slots
         self._check_threads()
+        unsafe_settings.check_children(options, settings.task_allow)
         unsafe_settings.check_login(app)
         unsafe_settings.check(
             app,
             settings.task_allow,
             longest_s=_longest_s(settings),
             deliveries=settings.task_deliveries,
-            autoscale="--autoscale" in sys.argv,
         )
         owner = self._owner()
         self.ending = Shutdown(owner, settings.task_shutdown_s)
@@ -68,7 +69,7 @@ class Pool(BasePool):  # type: ignore[misc]
             settings,
             owner,
             key_of=key_function("task_key", settings.task_key),
-            order_of=key_function("task_order", settings.task_order),
+            orders_of=_orders_of(settings),
             upstreams=_upstreams(settings),
             make_runner=self._runner,
             store=_store(settings),
@@ -142,6 +143,16 @@ def _slots(settings: WorkSettings, limit: int | None, app: Any) -> WorkSettings:
     return dataclasses.replace(settings, task_slots=limit)
 
 
+def _limits(settings: WorkSettings, options: Mapping[str, Any]) -> WorkSettings:
+    """`--time-limit`, `--soft-time-limit` and their settings count where greenlane's own say nothing."""
+    hard_s, soft_s = options.get("timeout"), options.get("soft_timeout")
+    if hard_s and "task_hard_limit_s" not in settings.origins:
+        settings = dataclasses.replace(settings, task_hard_limit_s=float(hard_s))
+    if soft_s and "task_soft_limit_s" not in settings.origins:
+        settings = dataclasses.replace(settings, task_soft_limit_s=float(soft_s))
+    return settings
+
+
 def _upstreams(settings: WorkSettings) -> Upstreams:
     upstreams = Upstreams(settings.task_slots, UpstreamRule.of(settings))
     for key, rule in UpstreamRule.of_keys(settings).items():
@@ -149,10 +160,14 @@ def _upstreams(settings: WorkSettings) -> Upstreams:
     return upstreams
 
 
+def _orders_of(settings: WorkSettings) -> dict[str, KeyFunction]:
+    functions = {task: key_function("task_order", spec) for task, spec in settings.task_order.items()}
+    return {task: function for task, function in functions.items() if function is not None}
+
+
 def _longest_s(settings: WorkSettings) -> float:
-    return (
-        settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_retry_most_s + settings.task_shutdown_s
-    )
+    # Parked, run and, within the same time, parked for another attempt.
+    return 2 * settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_shutdown_s
 
 
 def _store(settings: WorkSettings) -> Store | None:

@@ -2,17 +2,19 @@
 
 A connection of its own, on a thread (or greenlet) of its own: a confirmation takes milliseconds, and minutes when the
 broker is gone; the owner of the channel waits for neither. What cannot be published now is tried again until it can,
-or until its original is no longer ours (`still`).
+or until its original is no longer ours (`still`). While the broker is away all letters wait; a letter that the broker
+refuses (no right to declare its queue, headers beyond a frame) is set aside, and the others go on.
 """
 
 from __future__ import annotations
 
+import heapq
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final
 
 from kombu import Connection, Queue
@@ -21,8 +23,12 @@ __all__ = ["Letter", "Publisher"]
 
 _log = logging.getLogger("greenlane.work")
 
-#: Between two attempts to publish. Arbitrary: a broker is back within some seconds.
+#: Between two attempts to connect. Arbitrary: a broker is back within some seconds.
 _PAUSE_S: Final = 1.0
+#: Between two attempts at a letter that the broker refuses: it doubles from `_PAUSE_S` up to this. Arbitrary.
+_ASIDE_MOST_S: Final = 60.0
+#: From so many refusals on a letter goes without what it can do without.
+_TRIMMED_FROM: Final = 2
 #: A confirmation that takes longer is a lost one. Arbitrary.
 _CONFIRM_S: Final = 10
 #: Headers that the broker writes, about the way that a message came.
@@ -40,6 +46,8 @@ class Letter:
     still: Callable[[], bool]
     #: Called on the publisher's thread: True = the broker has it, False = it was not to be published any more.
     done: Callable[[bool], object]
+    #: Names of headers that it can do without, where it is too big with them.
+    spare: tuple[str, ...] = ()
     failures: int = field(default=0)
 
 
@@ -57,21 +65,28 @@ class Publisher:
         self._declared: set[str] = set()
         self._connection: Connection | None = None
         self._producer: Any = None
+        # Letters that were refused: (when to try again, monotonic s; a number; the letter).
+        self._aside: list[tuple[float, int, Letter]] = []
+        # A visit waits; the last one failed, and that was logged.
+        self._visited = self._told = False
         self._started = False
         self._stopping = False
-        self.waiting = 0
         self.published = 0
 
     def publish(self, letter: Letter) -> None:
         """Publish it soon; never blocks."""
-        self.waiting += 1
         self._start()
         self._letters.put(letter)
 
     def visit(self, visit: Visit) -> None:
-        """Let it use the connection, on the publisher's thread; what it raises is logged."""
-        self._start()
-        self._letters.put(visit)
+        """Let it use the connection, on the publisher's thread, unless the last one still waits for that.
+
+        What it raises is logged, once until one succeeds.
+        """
+        if not self._visited:
+            self._visited = True
+            self._start()
+            self._letters.put(visit)
 
     def stop(self) -> None:
         """End after the letter that is being published; the others are told False."""
@@ -84,21 +99,35 @@ class Publisher:
             threading.Thread(target=self._run, name="greenlane-publisher", daemon=True).start()
 
     def _run(self) -> None:
-        while (letter := self._letters.get()) is not None:
+        while (letter := self._next()) is not None:
             if isinstance(letter, Letter):
-                published = self._deliver(letter)
-                self.waiting -= 1
-                letter.done(published)
+                self._deliver(letter)
             else:
                 self._let_in(letter)
+        for _, _, letter in self._aside:
+            letter.done(False)
         self._close()
+
+    def _next(self) -> Letter | Visit | None:
+        while True:
+            left_s = self._aside[0][0] - time.monotonic() if self._aside else None
+            if left_s is not None and left_s <= 0:
+                return heapq.heappop(self._aside)[2]
+            try:
+                return self._letters.get(timeout=left_s)
+            except Empty:
+                pass
 
     def _let_in(self, visit: Visit) -> None:
         try:
             visit(self._connected())
+            self._told = False
         except Exception as error:
             self._close()
-            _log.warning("what waits at the broker cannot be put back yet: %r", error)
+            if not self._told:
+                self._told = True
+                _log.warning("what waits at the broker cannot be put back yet: %r", error)
+        self._visited = False
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -107,26 +136,37 @@ class Publisher:
             self._connection, self._producer = connection, connection.Producer()
         return self._connection
 
-    def _deliver(self, letter: Letter) -> bool:
+    def _deliver(self, letter: Letter) -> None:
+        """Publish it, or set it aside; the broker is waited for."""
+        connected = False
         while letter.still() and not self._stopping:
             try:
+                self._connected()
+                connected = True
                 self._send(letter)
             except Exception as error:
                 letter.failures += 1
                 self._close()
                 if letter.failures == 1:
                     _log.warning("an order cannot be handed to %s yet: %r", letter.queue.name, error)
-                time.sleep(_PAUSE_S)
             else:
                 self.published += 1
-                return True
-        return False
+                letter.done(True)
+                return
+            if connected:
+                pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
+                heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
+                return
+            time.sleep(_PAUSE_S)
+        letter.done(False)
 
     def _send(self, letter: Letter) -> None:
-        self._connected()
         self._declare(letter.queue)
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
+        headers = {**kept, **letter.headers}
+        if letter.failures >= _TRIMMED_FROM:
+            headers = {name: value for name, value in headers.items() if name not in letter.spare}
         properties = dict(message.properties or {})
         options = {
             name: properties[name] for name in ("correlation_id", "reply_to", "priority") if properties.get(name)
@@ -137,7 +177,7 @@ class Publisher:
             message.body,
             exchange="",
             routing_key=letter.queue.name,
-            headers={**kept, **letter.headers},
+            headers=headers,
             content_type=message.content_type or "application/data",
             content_encoding=message.content_encoding or "binary",
             delivery_mode=2,

@@ -1,40 +1,43 @@
 """The queues beside a queue of orders: where returned ones wait, and where dead ones lie.
 
-    QUEUE.later.5s      orders that had no room; the broker puts each back into QUEUE after its time
+    QUEUE.later.5s      RabbitMQ: orders that had no room; the broker puts each back into QUEUE after its time
+    QUEUE.later         Redis: the same, by when they are due; see `redis_take`
     QUEUE.dead          orders that are not run any more, with their history
 
 On RabbitMQ both are quorum queues, and what has waited is put back at least once (3.10 or later). Dead letters may be
 looked at as often as anybody likes: RabbitMQ 4 drops what was put back into a quorum queue 21 times unless the queue
-says otherwise; 3.x does not, and would take the word for "unlimited" as none at all. On Redis the workers
-put back what waits, each order in one atomic step. Other brokers have no place to wait: the order is queued again at
-once, behind the others.
+says otherwise; 3.x does not, and would take the word for "unlimited" as none at all. On Redis the workers put back
+what is due. Other brokers have no place to wait: the order is queued again at once, behind the others.
 """
 
 from __future__ import annotations
 
 import enum
-import logging
-import time
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from kombu import Queue
 
-from greenlane_work.headers import dead_queue
+from greenlane_work.headers import HISTORY, LATER, dead_queue
 from greenlane_work.worker.publisher import Letter, Publisher
 
 __all__ = ["QUEUE", "Broker", "Queues", "major_version"]
 
-_log = logging.getLogger("greenlane.work")
 #: An order that is returned again and again waits longer each time: so many doublings at most.
 _DOUBLINGS: Final = 4
-
+#: Of the wait for a time that is far off: 5 s become four days.
+_DOUBLINGS_FAR: Final = 16
+#: Redis: between two looks at what is due. Arbitrary; one ZRANGE a queue.
+_LOOK_S: Final = 0.5
 
 #: RabbitMQ from this version on drops what was delivered too often; from it on -1 means that nothing is too often.
 _LIMITS_DELIVERIES: Final = 4
 
 #: Header of a copy: the queue that its message came from. Redis knows only where a message was first put.
 QUEUE: Final = "greenlane-queue"
+#: What a copy can do without: its history, and Celery's texts of its arguments, which are in its body.
+_SPARE: Final = (HISTORY, "argsrepr", "kwargsrepr")
 
 
 class Broker(enum.Enum):
@@ -64,37 +67,24 @@ class Queues:
         self._broker = broker
         self._unlimited = {"x-delivery-limit": -1} if self._rabbitmq and version >= _LIMITS_DELIVERIES else {}
         self._queue_of = queue_of
-        # Redis: waiting queue -> its orders' own queue, and when it is looked at next, monotonic seconds.
-        self._due: dict[str, tuple[str, float, float]] = {}
+        self._names: Callable[[], Iterable[str]] = tuple
 
     def at(self, queue_of: Callable[[Any], str]) -> Queues:
         """Give the same, for the next connection."""
         self._queue_of = queue_of
         return self
 
-    def watch(self, names: Iterable[str]) -> None:
-        """Put back what waits for these queues, whoever had returned it; for Redis, where nobody else does."""
-        if self._broker is Broker.REDIS:
-            for name in names:
-                for returns in range(1, _DOUBLINGS + 2):
-                    wait_s = self._wait_s(returns)
-                    self._due.setdefault(self.later(name, returns).name, (name, wait_s, time.monotonic() + wait_s))
+    def watch(self, names: Callable[[], Iterable[str]]) -> None:
+        """Put back what waits for these queues, whoever had returned it; `names` is asked each time."""
+        self._names = names
 
     def put_back(self) -> float | None:
-        """Look at the waiting queues whose time has come; give in how many seconds to call again, None = never."""
-        now = time.monotonic()
-        due = [(waiting, name) for waiting, (name, _, at) in self._due.items() if at <= now]
-        for waiting, name in due:
-            wait_s = self._due[waiting][1]
-            self._due[waiting] = (name, wait_s, now + wait_s)
-        if due:
-            self._publisher.visit(lambda connection: _move(connection, due))
-        return max(0.01, min(at for _, _, at in self._due.values()) - now) if self._due else None
-
-    @property
-    def waiting(self) -> int:
-        """Copies that the broker has not confirmed yet."""
-        return self._publisher.waiting
+        """Redis: put back what is due; give in how many seconds to call again, None = the broker does it."""
+        if self._broker is not Broker.REDIS:
+            return None
+        names = list(self._names())
+        self._publisher.visit(lambda connection: _put_back(connection, names))
+        return min(_LOOK_S, self._return_s)
 
     def stop(self) -> None:
         """Publish no more."""
@@ -115,7 +105,7 @@ class Queues:
     ) -> None:
         """Publish a copy, confirmed, to `queue` (`dead`, `later`, `own`); `done` is called on another thread."""
         name = self._queue_of(message)
-        self._publisher.publish(Letter(message, queue(name), {**headers, QUEUE: name}, still, done))
+        self._publisher.publish(Letter(message, queue(name), {**headers, QUEUE: name}, still, done, _SPARE))
 
     def own(self, name: str) -> Queue:
         """Give the queue itself."""
@@ -125,24 +115,33 @@ class Queues:
         """Give the queue of the dead letters of a queue."""
         return Queue(dead_queue(name), durable=True, queue_arguments=self._quorum() | self._unlimited)
 
-    def later(self, name: str, returns: int) -> Queue:
-        """Give the queue in which what was returned so often waits."""
+    def wait_s(self, returns: int, least_s: float = 0.0) -> float:
+        """How long what was returned so often waits at the broker, unless it must wait longer anyway.
+
+        On RabbitMQ each time has a queue of its own, so there are few of them: an order that must wait for days comes
+        back some ten times meanwhile.
+        """
+        wait_s = float(self._return_s * 2 ** min(_DOUBLINGS, max(0, returns - 1)))
+        if least_s <= wait_s:
+            return wait_s
+        if self._broker is Broker.REDIS:
+            return least_s
+        return float(self._return_s * 2 ** min(int(math.log2(least_s / self._return_s)), _DOUBLINGS_FAR))
+
+    def later(self, name: str, seconds: float) -> Queue:
+        """Give the queue in which an order waits for so long."""
         if self._broker is Broker.OTHER:
             return Queue(name, durable=True)
-        seconds = self._wait_s(returns)
-        arguments = self._quorum()
-        if self._rabbitmq:
-            arguments |= {
-                "x-message-ttl": int(seconds * 1000),
-                "x-dead-letter-exchange": "",
-                "x-dead-letter-routing-key": name,
-                "x-dead-letter-strategy": "at-least-once",
-                "x-overflow": "reject-publish",
-            }
+        if self._broker is Broker.REDIS:
+            return Queue(f"{name}{LATER}", durable=True)
+        arguments = self._quorum() | {
+            "x-message-ttl": int(seconds * 1000),
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": name,
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+        }
         return Queue(f"{name}.later.{seconds:g}s", durable=True, queue_arguments=arguments)
-
-    def _wait_s(self, returns: int) -> float:
-        return float(self._return_s * 2 ** min(_DOUBLINGS, max(0, returns - 1)))
 
     def _quorum(self) -> dict[str, object]:
         return {"x-queue-type": "quorum"} if self._rabbitmq else {}
@@ -156,11 +155,8 @@ def major_version(connection: Any) -> int:
     return int(first) if first.isdecimal() else 0
 
 
-def _move(connection: Any, due: list[tuple[str, str]]) -> None:
-    """Redis: what waits now goes to the end of its queue. A kill between two steps leaves each order in one of both."""
-    channel = connection.default_channel
-    with channel.conn_or_acquire() as client:
-        for waiting, name in due:
-            for _ in range(client.llen(waiting)):
-                # Kombu takes from the right and puts to the left.
-                client.rpoplpush(waiting, name)
+def _put_back(connection: Any, names: Iterable[str]) -> None:
+    from greenlane_work.worker.redis_take import put_back  # Redis' own client is not always there
+
+    for name in names:
+        put_back(connection.default_channel, name)

@@ -5,6 +5,10 @@ connection, between the two loses the order: with a backlog such a reply lies in
 costs about one. Here a script of a few lines takes it and writes it down, and waiting takes nothing: BLMOVE from the
 end of a list to the same end blocks until there is an order, and leaves the list as it is.
 
+Orders that are to wait for a while lie in a sorted set beside their queue, by when they are due. Each worker looks for
+those that are; one step moves an order, so two that look at once move it once, and no setting of theirs has a part in
+where it lies.
+
 Cost: one EVALSHA an order, as before one BRPOP. A worker of several queues waits at one of them and looks at the others
 every `_LOOK_S`. Redis 6.2 or later; with an older one kombu's way is kept, and said.
 """
@@ -16,11 +20,14 @@ from queue import Empty
 from time import monotonic, time
 from typing import Any, Final
 
+from kombu.transport.redis import QoS
 from kombu.utils.encoding import bytes_to_str
-from kombu.utils.json import loads
+from kombu.utils.json import dumps, loads
 from redis.exceptions import NoScriptError
 
-__all__ = ["take_safely"]
+from greenlane_work.headers import DUE, LATER
+
+__all__ = ["put_back", "take_safely"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -58,11 +65,53 @@ def take_safely(connection: Any) -> None:
     """Let this connection to Redis, which is not made yet, take orders so."""
     transport = connection.get_transport_cls()
     channel = type("Channel", (_Taking, transport.Channel), {})
-    connection.transport_cls = type("Transport", (transport,), {"Channel": channel})
+    taking = type("Transport", (transport,), {"Channel": channel})
+    # `transport_cls` stays a name: `inspect stats` sends it as JSON.
+    connection.get_transport_cls = lambda: taking
+
+
+#: KEYS: where it waits, its queue's list; ARGV: the message. The other workers see the same ones that are due.
+_PUT_BACK: Final = """
+if redis.call('ZREM', KEYS[1], ARGV[1]) == 1 then redis.call('LPUSH', KEYS[2], ARGV[1]) end
+"""
+#: Orders that are looked for in one step.
+_AT_ONCE: Final = 500
+
+
+def put_back(channel: Any, queue: str) -> None:
+    """Put what is due into its queue again, in the list of its priority."""
+    waiting, prefix = queue + LATER, channel.global_keyprefix or ""
+    with channel.conn_or_acquire() as client:
+        while due := client.zrange(waiting, 0, time(), byscore=True, offset=0, num=_AT_ONCE):
+            for message in due:
+                priority = channel._get_message_priority(loads(bytes_to_str(message)), reverse=False)
+                own = channel._q_for_pri(queue, priority)
+                client.execute_command("EVAL", _PUT_BACK, 2, prefix + waiting, prefix + own, message)
+
+
+class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
+    """Gives back what dead workers had, without kombu's lock.
+
+    Whoever asks for that lock and then dies, or stops waiting for a Redis that stands still, has it for five minutes:
+    nobody gives anything back meanwhile. Without it two workers may look at once; each order is moved by one of them.
+    """
+
+    def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 10) -> None:
+        self._vrestore_count += 1
+        if (self._vrestore_count - 1) % (interval or 1):
+            return
+        with self.channel.conn_or_acquire() as client:
+            until_s = time() - self.visibility_timeout
+            for tag in client.zrange(
+                self.unacked_index_key, until_s, 0, desc=True, byscore=True, offset=num and start, num=num
+            ):
+                self.restore_by_tag(tag, client)
 
 
 class _Taking:
     """What a channel of kombu's does otherwise. `Any`: kombu has no types."""
+
+    QoS: Final = _Restoring
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         # Before kombu's own, which keeps the method by which replies are read.
@@ -71,6 +120,16 @@ class _Taking:
         self._waits = False
         self._old: bool | None = None
         super().__init__(*arguments, **options)
+
+    def _put(self: Any, queue: str, message: Any, **options: Any) -> None:
+        if not queue.endswith(LATER):
+            super()._put(queue, message, **options)  # type: ignore[misc]
+            return
+        # A worker that dies with it gives it back to the queue that it came to.
+        message["properties"]["delivery_info"] |= {"exchange": "", "routing_key": queue.removesuffix(LATER)}
+        due_s = message["headers"].get(DUE, 0)
+        with self.conn_or_acquire() as client:
+            client.zadd(queue, {dumps(message): due_s})
 
     def _brpop_start(self: Any, timeout: float | None = None) -> None:
         if self._old is None:

@@ -23,7 +23,7 @@ from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.totals import Totals
 
-__all__ = ["HardTimeLimitExceeded", "Result", "Runner", "Runs", "Serve"]
+__all__ = ["UNTRACED", "HardTimeLimitExceeded", "Result", "Runner", "Runs", "Serve"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -32,6 +32,8 @@ _LEAST_S: Final = 0.001
 
 #: What Celery's tracer gives: (failed, value or error, seconds).
 Result = tuple[Any, Any, Any]
+#: In place of the seconds: the run ended past Celery's tracer, which has written no result.
+UNTRACED: Final = -1.0
 
 #: Runs an order, of which this is the run with that number: `Runs.serve`.
 Serve = Callable[[Order, int], None]
@@ -113,7 +115,7 @@ class Runs:
                 self._owner.post(functools.partial(self._finished, order, generation, result))
                 return
             except SoftTimeLimitExceeded:
-                result = result or (1, ExceptionInfo(), 0.0)
+                result = result or (1, ExceptionInfo(), UNTRACED)
 
     def _traced(self, order: Order) -> Result:
         request = order.request
@@ -136,7 +138,7 @@ class Runs:
         except HardTimeLimitExceeded:
             raise  # nobody waits for this run any more
         except BaseException:
-            return 1, ExceptionInfo(), 0.0
+            return 1, ExceptionInfo(), UNTRACED
         finally:
             running.reset(token)
             self._jobs.close(opened, bool(failed))

@@ -16,12 +16,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from celery.worker.state import task_ready
-
-from greenlane_work.headers import Death
+from greenlane_work.headers import DUE, Death
+from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Owner
 from greenlane_work.worker.queues import Queues
+from greenlane_work.worker.results import Results, forgotten
 from greenlane_work.worker.totals import Totals
 
 __all__ = ["Settlement"]
@@ -42,8 +42,11 @@ class Settlement:
         self._ended: OrderedDict[Identity, None] = OrderedDict()
         # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
         self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
+        # Orders that are to be dead letters, and why: delivered again, they are not run again.
+        self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
+        self._results = Results()
         # Set by the step, at each connection.
         self.queues: Queues | None = None
 
@@ -52,6 +55,17 @@ class Settlement:
         """The queues of the present connection."""
         assert self.queues is not None, "a delivery came before its connection"
         return self.queues
+
+    @property
+    def leaving(self) -> int:
+        """Orders whose copy is on its way, or whose failure is being written down."""
+        return len(self._leaving)
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._results.stop()
+        if self.queues is not None:
+            self.queues.stop()
 
     # --- delivered once more ----------------------------------------------------------------------------------------
 
@@ -74,20 +88,30 @@ class Settlement:
         if order.identity not in self._ended and (order.came not in self._replaced or _late(order)):
             return False
         self._totals.acked_again += 1
-        task_ready(order.request)
+        order.stage = Stage.ENDED
+        forgotten(order)
         order.delivery.ack()
+        return True
+
+    def condemned(self, order: Order) -> bool:
+        """Bury an order that comes again because its letter could not be published while it was ours."""
+        verdict = self._condemned.get(order.identity) if order.redelivered else None
+        if verdict is None:
+            return False
+        self.bury(order, *verdict)
         return True
 
     # --- acknowledged -----------------------------------------------------------------------------------------------
 
-    def settle(self, order: Order) -> None:
+    def settle(self, order: Order, *, successful: bool = False) -> None:
         """Acknowledge: nothing is left to do for this order, and if its message comes again, it is not run again."""
         order.request.acknowledged = True
         _remember(self._ended, order.identity)
-        self._acknowledge(order)
+        self._acknowledge(order, successful)
 
-    def _acknowledge(self, order: Order) -> None:
+    def _acknowledge(self, order: Order, successful: bool = False) -> None:
         order.stage = Stage.ENDED
+        forgotten(order, successful=successful)
         order.delivery.ack()
         copies, order.copies = order.copies, []
         for copy in copies:
@@ -100,27 +124,44 @@ class Settlement:
     def requeue(self, order: Order) -> None:
         """Give a message that was not begun back to its queue, with all deliveries of it."""
         order.stage = Stage.ENDED
+        forgotten(order)
         order.delivery.requeue()
         for copy in order.copies:
             copy.delivery.requeue()
 
     # --- by a copy --------------------------------------------------------------------------------------------------
 
-    def bury(self, order: Order, reason: str, said: str) -> None:
-        """To the dead letters, with its history; acknowledged when the broker has it there."""
+    def bury(self, order: Order, reason: str, said: str, error: BaseException | None = None) -> None:
+        """To the dead letters, with its history; acknowledged when the broker has it there.
+
+        Args:
+            reason: a word for why.
+            said: a sentence.
+            error: the failure of its task that Celery's tracer has not written down; None = it has, or there is none.
+        """
         self._totals.dead += 1
+        self._condemned[order.identity] = (reason, said)
+        if len(self._condemned) > _REMEMBERED:
+            self._condemned.popitem(last=False)
         _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
         queues = self.queues_now
         name = queues.name(order.delivery.message)
-        death = Death(reason, said, name, round(time.time(), 3), order.id, order.name, order.history)
-        self._publish(order, queues.dead, death.headers())
+        death = Death(reason, checked_reason(said), name, round(time.time(), 3), order.id, order.name, order.history)
+        if error is None:
+            self._publish(order, queues.dead, death.headers())
+            return
+        self._leave(order)
+        letter = functools.partial(self._send, order, queues.dead, death.headers())
+        self._results.failed(order, error, lambda: self._owner.post(letter))
 
-    def give_back(self, order: Order, reason: str) -> None:
-        """Back to its queue, after a while."""
+    def give_back(self, order: Order, reason: str, least_s: float = 0.0) -> None:
+        """Back to its queue, after a while; `least_s`: it must not begin sooner anyway."""
         self._totals.returned += 1
         order.returns += 1
         order.note("returned", reason)
-        self._publish(order, functools.partial(self.queues_now.later, returns=order.returns), {})
+        wait_s = self.queues_now.wait_s(order.returns, least_s)
+        later = functools.partial(self.queues_now.later, seconds=wait_s)
+        self._publish(order, later, {DUE: round(time.time() + wait_s, 3)})
 
     def count(self, order: Order) -> None:
         """Back to its queue at once, with one delivery more in its headers."""
@@ -130,8 +171,14 @@ class Settlement:
 
     def _publish(self, order: Order, queue: Callable[[str], Any], more: Mapping[str, object]) -> None:
         """Publish a copy to the queue of this kind; the original is acknowledged when the broker has confirmed it."""
+        self._leave(order)
+        self._send(order, queue, more)
+
+    def _leave(self, order: Order) -> None:
         order.stage = Stage.LEAVING
         self._leaving.setdefault(order.identity, [])
+
+    def _send(self, order: Order, queue: Callable[[str], Any], more: Mapping[str, object]) -> None:
         delivery = order.delivery
 
         def arrived(published: bool) -> None:
@@ -145,9 +192,12 @@ class Settlement:
         waiting = self._leaving.pop(order.identity, [])
         # Not remembered as done: it comes again by its copy.
         if published:
+            self._condemned.pop(order.identity, None)
             if order.came:
                 _remember(self._replaced, order.came)
             self._acknowledge(order)
+        else:
+            forgotten(order)
         for copy in waiting:
             if not copy.delivery.stale:
                 self._admit(copy)

@@ -11,7 +11,7 @@ from greenlane.export.prometheus import render
 from greenlane.wiring import process
 from greenlane_work.worker.flow import OrderFlow
 
-__all__ = ["Status"]
+__all__ = ["Status", "capped"]
 
 
 class Status:
@@ -53,7 +53,10 @@ class Status:
             counters,
             () if running is None else running.learned(),
             recorder=Recorder(),
-            upstreams=[_row(look, time.monotonic_ns()) for look in self._flow.parked.upstreams.look()],
+            upstreams=capped(
+                [_row(look, time.monotonic_ns()) for look in self._flow.parked.upstreams.look()],
+                self._flow.settings.task_metrics_keys,
+            ),
             labels={"pid": str(os.getpid())},
         )
 
@@ -72,7 +75,19 @@ class Status:
         }
 
 
-def _row(look: Any, now_ns: int) -> dict[str, object]:
+def capped(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """Give the rows of the fullest keys, at most so many, and one of all others: sums, and the oldest of them."""
+    rows = sorted(rows, key=lambda row: (-row["running"] - row["parked"], row["key"]))
+    named, others = rows[:most], rows[most:]
+    if not others:
+        return named
+    summed = {name: sum(row[name] for row in others) for name in ("running", "parked", "limit")}
+    opened = any(row["breaker"] != "closed" for row in others)
+    oldest_s = max(row["oldest_s"] for row in others)
+    return [*named, {"key": "other", **summed, "oldest_s": oldest_s, "breaker": "open" if opened else "closed"}]
+
+
+def _row(look: Any, now_ns: int) -> dict[str, Any]:
     return {
         "key": look.key,
         "running": look.running,

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from greenlane.errors import HostError
 
-__all__ = ["ALLOWED", "check", "check_login"]
+__all__ = ["ALLOWED", "check", "check_children", "check_login", "check_options"]
 
 #: What `task_allow` may name.
-ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker")
+ALLOWED: Final = ("early-ack", "no-confirms", "transient", "broker", "per-child")
 
 _DO: Final = "start the worker"
 #: Brokers of kombu that give a message back when its worker dies.
@@ -56,9 +56,49 @@ def check_login(app: Any) -> None:
         connection.release()
 
 
-def check(
-    app: Any, allowed: Collection[str], *, longest_s: float, deliveries: int = 0, autoscale: bool = False
-) -> None:
+def check_options(worker: Any) -> None:
+    """Look at the options that Celery's worker was started with, however they were spelt.
+
+    Raises:
+        HostError: one that this pool cannot do.
+    """
+    if worker.autoscale:
+        raise _refused(
+            "autoscale",
+            ",".join(map(str, worker.autoscale)),
+            "a fixed number of places",
+            "use task_slots: threads are started on demand",
+        )
+    if worker.app.conf.worker_disable_prefetch:
+        raise _refused(
+            "worker_disable_prefetch",
+            True,
+            "False: it would stop the intake as soon as one upstream's orders are parked",
+            "--prefetch-multiplier 1 receives no more than the slots can begin",
+        )
+
+
+def check_children(options: Mapping[str, Any], allowed: Collection[str]) -> None:
+    """Look at what is said of processes that this pool has not.
+
+    Args:
+        options: of Celery's pool.
+        allowed: names out of `ALLOWED`.
+
+    Raises:
+        HostError: a worker of one process would have to be started again.
+    """
+    for name, option in (("max_tasks_per_child", "maxtasksperchild"), ("max_memory_per_child", "max_memory_per_child")):
+        if options.get(option) and "per-child" not in allowed:
+            raise _refused(
+                f"worker_{name}",
+                options[option],
+                "none: orders run in one process, which nothing replaces",
+                "leave it out, or --task-allow per-child and let a supervisor start the worker again",
+            )
+
+
+def check(app: Any, allowed: Collection[str], *, longest_s: float, deliveries: int = 0) -> None:
     """Look at a Celery app's settings, its tasks and queues.
 
     Args:
@@ -66,17 +106,16 @@ def check(
         allowed: names out of `ALLOWED`.
         longest_s: how long an order may stay unacknowledged here: parked, run, and given time at the end.
         deliveries: after so many a message goes to the dead letters; the broker must not drop it before.
-        autoscale: whether the worker was asked to change its number of places.
 
     Raises:
         HostError: the first of them.
     """
-    for code, error in _found(app, longest_s, deliveries, autoscale):
+    for code, error in _found(app, longest_s, deliveries):
         if code not in allowed:
             raise error
 
 
-def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iterator[tuple[str, HostError]]:
+def _found(app: Any, longest_s: float, deliveries: int) -> Iterator[tuple[str, HostError]]:
     conf = app.conf
     transport = app.connection_for_read().transport_cls or "amqp"
     transport = transport if isinstance(transport, str) else "amqp"
@@ -96,11 +135,6 @@ def _found(app: Any, longest_s: float, deliveries: int, autoscale: bool) -> Iter
                 "False: calls that are cut off with a connection are all made again",
                 "leave it out; what ended meanwhile is acknowledged when it is delivered again",
             ),
-        )
-    if autoscale:
-        yield (
-            "",
-            _refused("autoscale", True, "a fixed number of places", "use task_slots: threads are started on demand"),
         )
 
 

@@ -25,6 +25,7 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
     "serve": "greenlane-serve",
     "export": "greenlane-serve",
     "work": "greenlane-work",
+    "celery": "greenlane-work",
     "divert": "greenlane-work",
     "dead-letters": "greenlane-work",
     "config": "greenlane",

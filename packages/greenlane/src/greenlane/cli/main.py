@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Here, so that Ctrl-C while the commands load ends as quietly as later.
         given = sys.argv[1:] if argv is None else argv
-        if given[:1] == ["work"] and "--green" in given:
+        if given[:1] in (["work"], ["celery"]) and "--green" in given:
             _patch_first()
         from greenlane.cli import program
 

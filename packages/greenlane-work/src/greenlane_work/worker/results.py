@@ -1,0 +1,106 @@
+"""What Celery is told of an order beside its tracer: its request tables, its events, and the results of dead orders.
+
+A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
+task, as Celery itself would: whoever waits for the result, and a chord that counts it, hears of it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from queue import SimpleQueue
+from typing import Any
+
+from billiard.einfo import ExceptionInfo
+from celery import signals
+from celery.worker.state import task_ready, task_reserved
+
+from greenlane_work.order import Order
+
+__all__ = ["Results", "forgotten", "reserved", "scheduled", "tell"]
+
+_log = logging.getLogger("greenlane.work")
+
+
+def forgotten(order: Order, *, successful: bool = False) -> None:
+    """Let Celery's tables forget the request of an order that has left this worker."""
+    if order.request is not None:
+        task_ready(order.request, successful=successful)
+
+
+def reserved(order: Order) -> None:
+    """Let Celery's tables have an order that waits for its next attempt among those that wait."""
+    task_ready(order.request)
+    task_reserved(order.request)
+
+
+def scheduled(orders: Iterator[Order]) -> list[dict[str, object]]:
+    """Give the orders that wait for their time or for their next attempt, as `inspect scheduled` shows them."""
+    now_s, now_ns = time.time(), time.monotonic_ns()
+    return [
+        {
+            "eta": datetime.fromtimestamp(now_s + (order.not_before_ns - now_ns) / 1e9, UTC).isoformat(),
+            "priority": 6,
+            "request": order.request.info(),
+        }
+        for order in orders
+        if order.not_before_ns
+    ]
+
+
+def tell(request: Any, event: str, **fields: object) -> None:
+    """Send one of Celery's events. What becomes of it is nothing to the order."""
+    try:
+        request.send_event(event, **fields)
+    except Exception:
+        _log.debug("the event %s could not be sent", event, exc_info=True)
+
+
+class Results:
+    """Writes failures down on a thread (or greenlet) of its own: a result backend that is away stops nobody."""
+
+    def __init__(self) -> None:
+        self._failed: SimpleQueue[tuple[Order, BaseException, Callable[[], object]] | None] = SimpleQueue()
+        self._started = False
+
+    def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
+        """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
+        self._failed.put((order, error, then))
+
+    def stop(self) -> None:
+        """End after what is being written."""
+        self._failed.put(None)
+
+    def _run(self) -> None:
+        while (item := self._failed.get()) is not None:
+            order, error, then = item
+            try:
+                _mark_failed(order.request, error)
+            except Exception as refused:
+                _log.warning("the failure of order %s could not be written down: %r", order.id, refused)
+            then()
+
+
+def _mark_failed(request: Any, error: BaseException) -> None:
+    task, context = request.task, request._context
+    try:
+        raise error
+    except BaseException:
+        info = ExceptionInfo()
+    task.backend.mark_as_failure(request.id, error, info.traceback, request=context, store_result=request.store_errors)
+    task.on_failure(error, request.id, request.args, request.kwargs, info)
+    signals.task_failure.send(
+        sender=task,
+        task_id=request.id,
+        exception=error,
+        args=request.args,
+        kwargs=request.kwargs,
+        traceback=error.__traceback__,
+        einfo=info,
+    )

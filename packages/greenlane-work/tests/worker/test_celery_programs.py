@@ -1,0 +1,148 @@
+"""What Celery programs rely on besides calls: results, revokes, `expires`, rate limits, `inspect`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from celery.exceptions import Reject, TaskRevokedError
+from tests.worker.site import Site, asked, eventually, told
+
+from tests.fixtures import StartProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+def orders(count: int, prefix: str = "o") -> list[str]:
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+@pytest.fixture(params=["rabbitmq", "redis"])
+def site(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str, start_process: StartProcess) -> Site:
+    """With a result backend, on either broker."""
+    broker = redis_url if request.param == "redis" else request.getfixturevalue("rabbitmq_url")
+    return Site(tmp_path, broker, start_process, RESULTS=redis_url)
+
+
+def test_an_order_that_expires_or_is_revoked_while_it_is_parked_is_settled_once(site: Site) -> None:
+    worker = site.worker("--task-limit", "1", "--task-slots", "4")
+    with site.app() as shop:
+        site.publish("send", "first", seconds=2)
+        eventually(lambda: site.written()["begin first"] == 1)
+        expired = [shop.send.apply_async((name,), expires=1) for name in orders(3, "e")]
+        revoked = [shop.send.delay(name) for name in orders(3, "r")]
+        eventually(lambda: len(asked(shop, "reserved")) >= 3)
+        for result in revoked:
+            result.revoke()
+        # One that is revoked while it runs is stopped, and not tried again.
+        stopped = shop.hang.delay("stopped", merchant="other", seconds=3)
+        eventually(lambda: site.written()["begin stopped"] == 1)
+        stopped.revoke(terminate=True)
+        site.publish("send", "after", merchant="m")
+        for result in (*expired, *revoked, stopped):
+            with pytest.raises(TaskRevokedError):
+                result.get(timeout=20)
+        eventually(lambda: {"first", "after"} <= site.ended())
+        eventually(lambda: not known(shop))
+    assert worker.output.count("Traceback") == 0, worker.output
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert site.written()["begin stopped"] <= 1
+    assert not {*orders(3, "e"), *orders(3, "r")} & {line.split()[1] for line in site.written()}
+    assert (site.left(), site.dead()) == (0, [])
+
+
+def test_each_death_is_the_failure_of_its_task(site: Site) -> None:
+    limits = ("--task-attempts", "1", "--task-hard-limit-s", "0.5", "--task-grace-s", "0.2")
+    worker = site.worker(*limits)
+    with site.app() as shop:
+        rejected = shop.rejected.delay("rejected")
+        hard = shop.stubborn.delay("hard", merchant="h", seconds=3)
+        late = shop.send.apply_async(("late",), headers={"greenlane-deadline": time.time() - 1})
+        chord = shop.chord([shop.rejected.s("member"), shop.send.s("other")])(shop.send.si("never"))
+        with pytest.raises(Reject):
+            rejected.get(timeout=20)
+        for result, said in ((hard, "hard time limit"), (late, "deadline passed")):
+            with pytest.raises(Exception, match=said):
+                result.get(timeout=20)
+        with pytest.raises(Exception, match=r"raised|no such shop"):
+            chord.get(timeout=20)
+        eventually(lambda: not known(shop))
+    eventually(lambda: worker.output.count("goes to the dead letters") == 4)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() in (0, 1)
+    assert sorted(told(headers)["reason"] for _, headers in site.dead()) == [
+        "attempts", "deadline", "rejected", "rejected"
+    ]  # fmt: skip
+
+
+def test_after_a_soft_limit_a_task_publishes_and_its_result_is_stored(site: Site) -> None:
+    site.worker("--task-soft-limit-s", "0.5", "--task-hard-limit-s", "10")
+    with site.app() as shop:
+        assert shop.softened.delay("s").get(timeout=20) == "softened"
+        eventually(lambda: "s-next" in site.ended())
+        assert shop.retried_softened.delay("r").get(timeout=20) == "retried"
+        eventually(lambda: not known(shop))
+    assert site.written()["begin r"] == 2
+
+
+def test_a_task_that_raises_is_run_as_often_as_celery_runs_it_and_more_where_it_says_so(site: Site) -> None:
+    site.worker()
+    with site.app() as shop:
+        for task, order, runs in (
+            (shop.flaky, "plain", 1),
+            (shop.celerys_retries, "twice-more", 3),
+            (shop.our_retries, "four-more", 5),
+        ):
+            with pytest.raises(ConnectionResetError):
+                task.delay(order, failures=99, merchant=order).get(timeout=30)
+            assert site.written()[f"begin {order}"] == runs
+
+
+def test_the_bug_of_a_task_opens_nobodys_breaker(site: Site) -> None:
+    site.worker("--task-breaker-calls", "4", "--task-open-s", "600", "--task-open-most-s", "600")
+    with site.app() as shop:
+        for number in range(8):
+            with pytest.raises(KeyError):
+                shop.buggy.delay(f"bug{number}").get(timeout=20)
+        assert shop.send.delay("after").get(timeout=20) == "sent after"
+
+
+def test_orders_that_wait_for_their_time_are_scheduled_and_those_of_a_rate_limit_are_parked(
+    site: Site, free_port: int
+) -> None:
+    site.worker("--task-parked-most", "10", "--task-metrics", f"127.0.0.1:{free_port}", "--task-return-s", "0.2")
+    with site.app() as shop:
+        later = [shop.send.apply_async((name,), countdown=30) for name in orders(3, "later")]
+        eventually(
+            lambda: {row["request"]["id"] for row in asked(shop, "scheduled")} == {result.id for result in later}
+        )
+        assert all(row["eta"] for row in asked(shop, "scheduled"))
+        for result in later:
+            result.revoke()
+        # Twenty a second, and only a few have room to wait here: the others do not keep this one from being received.
+        limited = [shop.limited.delay(name) for name in orders(40, "limited")]
+        began = time.monotonic()
+        assert shop.send.delay("beside").get(timeout=10) == "sent beside"
+        assert [result.get(timeout=30) for result in limited] == [None] * 40
+        assert time.monotonic() - began > 39 / 20 - 0.5
+    assert all(site.written()[f"end {name}"] == 1 for name in orders(40, "limited"))
+
+
+@pytest.mark.parametrize("spelt", [("--autoscale", "5,1"), ("--autoscale=5,1",)])
+def test_autoscale_is_refused_however_it_is_spelt(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, spelt: tuple[str, ...]
+) -> None:
+    worker = Site(tmp_path, redis_url, start_process).worker("--", *spelt, ready=False)
+    assert worker.wait_exit() == 2
+    assert "autoscale='5,1', expected a fixed number of places" in worker.output
+    assert "Traceback" not in worker.output
+
+
+def known(shop: Any) -> Any:
+    """Requests in Celery's own tables."""
+    return json.loads(asked(shop, "greenlane_requests"))
