@@ -253,7 +253,7 @@ def test_the_program_sees_neither_the_thread_nor_the_descriptors(tmp_path: Path,
 
 
 def test_an_answer_uses_the_programs_descriptors(server: Server, running: Running) -> None:
-    """What wakes somebody by an eventfd, or a finalizer that closes a file, must meet the table that all others have."""
+    """What wakes somebody by an eventfd, or closes a file as garbage, must meet the table that all others have."""
     reading, writing = os.pipe()
 
     def told() -> dict[str, int]:
