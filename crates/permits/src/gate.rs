@@ -40,6 +40,8 @@ const NEXT_LOOK_NS: u64 = 8_000_000;
 const FREE_NS: u64 = 60_000;
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
+/// Phases without a permit that are younger are not looked at: most end before.
+const SEEN_NS: u64 = 1_000_000;
 /// CPU that a holder uses after it stood still, ns, before it counts again: waking up and blocking again takes less.
 const BACK_NS: u64 = 1_000_000;
 
@@ -388,7 +390,7 @@ impl Gate {
                 continue;
             };
             let began_ns = face.runs_free_since();
-            if began_ns == 0 {
+            if began_ns == 0 || now_ns.saturating_sub(began_ns) < SEEN_NS {
                 continue;
             }
             let Some(cpu_ns) = clock::read(face.cpu_clock()) else {

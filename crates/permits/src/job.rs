@@ -159,6 +159,7 @@ impl Job {
     fn ask_within_the_phase(&mut self, py: Python<'_>) {
         if self.away == 0 && self.ticket.is_none() {
             let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
+            self.give_back_charged();
             self.begin(py);
             self.from_ns = self.from_ns.saturating_sub(spent_ns);
         }
@@ -167,7 +168,6 @@ impl Job {
     fn begin(&mut self, py: Python<'_>) {
         self.face.set_owes_a_turn(false);
         self.free = false;
-        self.give_back_charged(); // It goes on as another phase.
         if let Some(route) = &self.route {
             let mode = self.shared.mode_of(route);
             if mode != Mode::Off {
