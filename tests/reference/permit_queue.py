@@ -1,47 +1,52 @@
-"""The permit queue, slow and obvious: the twin of `crates/policy/src/queue.rs`.
+"""The permit queue, slow and obvious: the twin of `crates/policy/src/queue.rs` and `order.rs`.
 
 Waiters and holders are plain lists; who is next is found by sorting everybody anew each time.
 """
 
+import math
 from dataclasses import dataclass
 
-NEVER = float("inf")
+LEAST_WAIT_NS = 20e6
+UNKNOWN_NS = 20_000_000
+ATTAINED = 4
+NEWEST = 0.02
 
 
 @dataclass
 class Waiter:
     ticket: int
-    arrival_ns: int
-    deadline_ns: int  # 0 = none
-    expected_ns: int
+    key: tuple[bool, int, int, int]
+    size_ns: int
     requested_ns: int
 
 
 @dataclass
 class Holder:
     ticket: int
-    expected_ns: int
+    size_ns: int
     lent: bool = False
 
 
 class PermitQueue:
-    def __init__(self, permits: int, discipline: str, ageing_ns: int) -> None:
+    def __init__(self, permits: int, *, express: bool) -> None:
         self.permits = max(1, permits)
-        self.discipline = discipline
-        self.ageing_ns = ageing_ns
+        self.express = express
         self.holding: list[Holder] = []
         self.line: list[Waiter] = []
+        self.wait_ns = 0.0
 
-    def request(self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int) -> bool:
+    def request(
+        self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int, attained_ns: int
+    ) -> bool:
         if any(holder.ticket == ticket for holder in self.holding):
             return True
         if any(waiter.ticket == ticket for waiter in self.line):
             return False
-        if not self.line and self.holders() < self.permits:
-            self.holding.append(Holder(ticket, expected_ns))
-            return True
-        self.line.append(Waiter(ticket, arrival_ns, deadline_ns, expected_ns, now_ns))
-        return False
+        size_ns = expected_ns or UNKNOWN_NS
+        late = deadline_ns != 0 and now_ns >= deadline_ns
+        at_ns = arrival_ns + ATTAINED * attained_ns - self._boost_ns(size_ns)
+        self.line.append(Waiter(ticket, (late, at_ns, arrival_ns, ticket), size_ns, now_ns))
+        return ticket in self._grant(now_ns)
 
     def release(self, now_ns: int, ticket: int) -> list[int]:
         self.holding = [holder for holder in self.holding if holder.ticket != ticket]
@@ -52,10 +57,11 @@ class PermitQueue:
         return self._grant(now_ns)
 
     def lend(self, now_ns: int, ticket: int) -> list[int]:
-        for holder in self.holding:
-            if holder.ticket == ticket:
-                holder.lent = True
+        self._set_lent(ticket, lent=True)
         return self._grant(now_ns)
+
+    def call_back(self, now_ns: int, ticket: int) -> None:
+        self._set_lent(ticket, lent=False)
 
     def holders(self) -> int:
         return sum(not holder.lent for holder in self.holding)
@@ -63,24 +69,29 @@ class PermitQueue:
     def waiting(self) -> int:
         return len(self.line)
 
-    def expected_ns(self) -> int:
-        counting = [holder.expected_ns for holder in self.holding if not holder.lent]
-        return sum(counting) + sum(waiter.expected_ns for waiter in self.line)
+    def _set_lent(self, ticket: int, *, lent: bool) -> None:
+        for holder in self.holding:
+            if holder.ticket == ticket:
+                holder.lent = lent
 
     def _grant(self, now_ns: int) -> list[int]:
         granted = []
-        while self.line and self.holders() < self.permits:
-            first = min(self.line, key=lambda waiter: self._place(now_ns, waiter))
+        while (first := self._next()) is not None:
             self.line.remove(first)
-            self.holding.append(Holder(first.ticket, first.expected_ns))
+            self.holding.append(Holder(first.ticket, first.size_ns))
+            self.wait_ns += NEWEST * (now_ns - first.requested_ns - self.wait_ns)
             granted.append(first.ticket)
         return granted
 
-    def _place(self, now_ns: int, waiter: Waiter) -> tuple[float, ...]:
-        if self.ageing_ns and now_ns - waiter.requested_ns >= self.ageing_ns:
-            return (0, waiter.requested_ns, waiter.ticket)
-        if self.discipline == "fifo":
-            return (1, waiter.arrival_ns, waiter.ticket)
-        if self.discipline == "deadline":
-            return (1, waiter.deadline_ns or NEVER, waiter.arrival_ns, waiter.ticket)
-        return (1, waiter.expected_ns, waiter.arrival_ns, waiter.ticket)
+    def _next(self) -> Waiter | None:
+        if not self.line or self.holders() > self.permits:
+            return None
+        if self.holders() < self.permits:
+            return min(self.line, key=lambda waiter: waiter.key)
+        shortest = min(self.line, key=lambda waiter: (waiter.size_ns, waiter.key))
+        longest_ns = max(holder.size_ns for holder in self.holding if not holder.lent)
+        return shortest if self.express and shortest.size_ns <= longest_ns // 2 else None
+
+    def _boost_ns(self, size_ns: int) -> int:
+        wait_ns = max(self.wait_ns, LEAST_WAIT_NS)
+        return int(-wait_ns * math.log(-math.expm1(-max(size_ns, 1000) / wait_ns)))

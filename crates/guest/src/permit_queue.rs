@@ -1,8 +1,7 @@
 //! Who holds a permit and who is next, shown to Python: native threads for placed calls take turns by it.
 
-use greenlane_policy::order::{Claim, Discipline};
+use greenlane_policy::order::Claim;
 use greenlane_policy::queue::PermitQueue as CoreQueue;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 /// See `_native.pyi`.
@@ -12,15 +11,12 @@ pub struct PermitQueue(CoreQueue);
 #[pymethods]
 impl PermitQueue {
     #[new]
-    fn new(permits: usize, discipline: &str, ageing_ns: u64) -> PyResult<Self> {
-        let discipline = Discipline::named(discipline).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "discipline={discipline:?}, expected fifo, deadline or shortest"
-            ))
-        })?;
-        Ok(Self(CoreQueue::new(permits, discipline, ageing_ns)))
+    #[pyo3(signature = (permits, *, express))]
+    fn new(permits: usize, express: bool) -> Self {
+        Self(CoreQueue::new(permits, express))
     }
 
+    #[pyo3(signature = (now_ns, ticket, arrival_ns, deadline_ns, expected_ns, attained_ns=0))]
     fn request(
         &mut self,
         now_ns: u64,
@@ -28,11 +24,13 @@ impl PermitQueue {
         arrival_ns: u64,
         deadline_ns: u64,
         expected_ns: u64,
+        attained_ns: u64,
     ) -> bool {
         let claim = Claim {
             arrival_ns,
             deadline_ns,
             expected_ns,
+            attained_ns,
         };
         self.0.request(now_ns, ticket, claim)
     }
@@ -49,15 +47,15 @@ impl PermitQueue {
         self.0.lend(now_ns, ticket)
     }
 
+    fn call_back(&mut self, ticket: u64) {
+        self.0.call_back(ticket);
+    }
+
     fn holders(&self) -> usize {
         self.0.holders()
     }
 
     fn waiting(&self) -> usize {
         self.0.waiting()
-    }
-
-    fn expected_ns(&self) -> u64 {
-        self.0.expected_ns()
     }
 }

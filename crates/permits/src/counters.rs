@@ -43,8 +43,10 @@ counters! {
     lent_still,
     /// Holders found computing without the GIL.
     lent_released,
-    /// Holders that ran far beyond their expected burst.
+    /// Holders that used the CPU of their share: they compute beside the next one.
     lent_overrun,
+    /// Phases that were believed light and have used the CPU of a heavy one: they count as holders.
+    charged,
     /// Waits given up because they had lasted long enough.
     skipped_timeout,
     /// Heavy phases that ran free because their thread held a lock.

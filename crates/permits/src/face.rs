@@ -14,9 +14,50 @@ pub struct ThreadFace {
     locks: AtomicI64,
     /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
     owes_a_turn: AtomicBool,
+    /// Since when (ns) a phase runs that is believed light; 0 = none does.
+    runs_free_since_ns: AtomicU64,
+    /// The permit that this phase has been charged with; 0 = none.
+    charged: AtomicU64,
+    /// The gate that knows the thread.
+    gate: AtomicU64,
 }
 
 impl ThreadFace {
+    /// Whether `gate` has not met the thread; it has from now on.
+    pub fn is_new_to(&self, gate: u64) -> bool {
+        self.gate.load(Ordering::Relaxed) != gate && self.gate.swap(gate, Ordering::Relaxed) != gate
+    }
+
+    /// A phase believed light begins.
+    pub fn runs_free(&self, since_ns: u64) {
+        self.runs_free_since_ns.store(since_ns, Ordering::SeqCst);
+    }
+
+    /// Since when a phase believed light runs, ns; 0 = none does, or it has been charged.
+    pub fn runs_free_since(&self) -> u64 {
+        match self.charged.load(Ordering::SeqCst) {
+            0 => self.runs_free_since_ns.load(Ordering::SeqCst),
+            _ => 0,
+        }
+    }
+
+    /// Charges the phase that began then with a permit. False: it has ended meanwhile.
+    pub fn charge(&self, since_ns: u64, ticket: u64) -> bool {
+        self.charged.store(ticket, Ordering::SeqCst);
+        // If it ended in between, its end has either taken the ticket or not seen it.
+        self.runs_free_since_ns.load(Ordering::SeqCst) == since_ns
+            || self.charged.swap(0, Ordering::SeqCst) == 0
+    }
+
+    /// The phase ends, or takes a permit: gives the one that it was charged with.
+    pub fn settle(&self) -> Option<u64> {
+        self.runs_free_since_ns.store(0, Ordering::SeqCst);
+        match self.charged.load(Ordering::SeqCst) {
+            0 => None,
+            _ => Some(self.charged.swap(0, Ordering::SeqCst)).filter(|&ticket| ticket != 0),
+        }
+    }
+
     /// Its CPU clock.
     pub fn cpu_clock(&self) -> libc::clockid_t {
         self.cpu_clock.load(Ordering::Relaxed)
@@ -64,6 +105,9 @@ thread_local! {
         generation: AtomicU64::new(forks::generation()),
         locks: AtomicI64::new(0),
         owes_a_turn: AtomicBool::new(false),
+        runs_free_since_ns: AtomicU64::new(0),
+        charged: AtomicU64::new(0),
+        gate: AtomicU64::new(0),
     });
 }
 

@@ -7,6 +7,7 @@ use crate::observer;
 use crate::routes::Route;
 use crate::shared::{Mode, Shared};
 use greenlane_policy::order::Claim;
+use greenlane_policy::weight::{Pin, Weight};
 use greenlane_process::clock;
 use greenlane_process::cpu::CpuMeter;
 use pyo3::Python;
@@ -28,6 +29,8 @@ pub struct Job {
     pub deadline_ns: u64,
     /// The permit in hand.
     ticket: Option<u64>,
+    /// Whether the phase runs without one because it is believed light.
+    free: bool,
     totals: Totals,
 }
 
@@ -53,6 +56,7 @@ impl Job {
         deadline_ns: u64,
     ) -> Self {
         add(&shared.counters.jobs, 1);
+        shared.gate().meet(&face);
         let mut job = Self {
             shared: Arc::clone(shared),
             face,
@@ -64,6 +68,7 @@ impl Job {
             arrival_ns,
             deadline_ns,
             ticket: None,
+            free: false,
             totals: Totals::default(),
         };
         job.begin(py);
@@ -128,6 +133,7 @@ impl Job {
 
     /// Begins the next phase on the calling thread.
     pub fn resume(&mut self, py: Python<'_>, face: Arc<ThreadFace>) {
+        self.shared.gate().meet(&face);
         self.face = face;
         self.cpu = CpuMeter::of_this_thread();
         self.begin(py);
@@ -153,6 +159,7 @@ impl Job {
     fn ask_within_the_phase(&mut self, py: Python<'_>) {
         if self.away == 0 && self.ticket.is_none() {
             let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
+            self.give_back_charged();
             self.begin(py);
             self.from_ns = self.from_ns.saturating_sub(spent_ns);
         }
@@ -160,6 +167,7 @@ impl Job {
 
     fn begin(&mut self, py: Python<'_>) {
         self.face.set_owes_a_turn(false);
+        self.free = false;
         if let Some(route) = &self.route {
             let mode = self.shared.mode_of(route);
             if mode != Mode::Off {
@@ -168,25 +176,29 @@ impl Job {
             }
         }
         self.from_ns = clock::monotonic_ns();
+        if self.free {
+            self.face.runs_free(self.from_ns);
+        }
     }
 
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let (rule, pin) = (&shared.rule, route.pin());
-        let (needs, waits, unknown, expected_ns, worth_a_look) =
-            route.with(self.phase, |profile| {
-                (
-                    profile.needs_permit(rule, pin),
-                    profile.waits_for_permit(rule, pin),
-                    profile.sketch().samples() < rule.learn_after,
-                    profile.expected_ns(),
-                    profile.worth_a_look(),
-                )
-            });
+        let (needs, waits, weight, expected_ns, worth_a_look) = route.with(self.phase, |profile| {
+            (
+                profile.needs_permit(rule, pin),
+                profile.waits_for_permit(rule, pin),
+                profile.weight(rule, pin),
+                profile.expected_ns(),
+                profile.worth_a_look(),
+            )
+        });
         if !needs {
-            if unknown {
+            if weight == Weight::Unknown {
                 add(&shared.counters.skipped_unknown, 1);
             }
+            // What its owner calls light runs free whatever it costs, and what has no GIL takes nobody's turn.
+            self.free = mode == Mode::On && weight != Weight::Native && pin != Pin::Light;
             return;
         }
         if self.face.locks_held() > 0 {
@@ -199,13 +211,17 @@ impl Job {
                 arrival_ns: self.arrival_ns,
                 deadline_ns: self.deadline_ns,
                 expected_ns,
+                attained_ns: self.totals.cpu_ns,
             },
             face: Arc::clone(&self.face),
             route: Arc::clone(route),
             phase: self.phase,
             worth_a_look,
         };
-        match shared.gate().ask(asker, waits && mode == Mode::On) {
+        match shared
+            .gate()
+            .ask(asker, waits && mode == Mode::On, &shared.counters)
+        {
             Some(Answer::Granted(ticket)) => {
                 add(&shared.counters.granted, 1);
                 self.hold(py, ticket, mode);
@@ -281,7 +297,7 @@ impl Job {
     /// Gives the permit back. True when nobody holds one now and this job did.
     fn give_back(&mut self) -> bool {
         let Some(ticket) = self.ticket.take() else {
-            return false;
+            return self.give_back_charged();
         };
         let (held_ns, idle) = self.shared.gate().give_back(ticket);
         if let Some(held_ns) = held_ns {
@@ -289,6 +305,13 @@ impl Job {
             add(&self.shared.counters.hold_ns, held_ns);
         }
         idle
+    }
+
+    /// Gives back what the phase was charged with; as [`Job::give_back`].
+    fn give_back_charged(&mut self) -> bool {
+        self.face
+            .settle()
+            .is_some_and(|ticket| self.shared.gate().give_back(ticket).1)
     }
 }
 

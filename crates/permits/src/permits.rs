@@ -2,7 +2,7 @@
 
 use crate::counters::{add, Counters};
 use crate::forked_gate::ForkedGate;
-use crate::gate::Gate;
+use crate::gate::{Bounds, Gate};
 use crate::interval::Interval;
 use crate::job::{Job, Totals};
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
@@ -10,8 +10,6 @@ use crate::shared::{Mode, Shared};
 use crate::{face, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
-use greenlane_policy::bounds::Bounds;
-use greenlane_policy::order::Discipline;
 use greenlane_policy::weight::{Pin, Weight, WeightRule};
 use greenlane_process::clock;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -34,41 +32,29 @@ pub struct Permits {
 #[pymethods]
 impl Permits {
     #[new]
-    #[pyo3(signature = (*, permits, discipline, ageing_ns, heavy_ns, quantile, margin, learn_after, max_routes,
-        max_phases, wait_factor, wait_min_ns, wait_max_ns, hold_factor, hold_min_ns, interval_s, mode, late_error=None))]
+    #[pyo3(signature = (*, permits, heavy_ns, quantile, margin, learn_after, max_routes, max_phases, wait_max_ns,
+        share_ns, interval_s, mode, late_error=None))]
     #[allow(clippy::too_many_arguments)] // A constructor by keyword; the settings are declared in greenlane.settings.
     fn new(
         py: Python<'_>,
         permits: usize,
-        discipline: &str,
-        ageing_ns: u64,
         heavy_ns: u64,
         quantile: f64,
         margin: f64,
         learn_after: u64,
         max_routes: usize,
         max_phases: usize,
-        wait_factor: f64,
-        wait_min_ns: u64,
         wait_max_ns: u64,
-        hold_factor: f64,
-        hold_min_ns: u64,
+        share_ns: u64,
         interval_s: f64,
         mode: &str,
         late_error: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         guard_at_exit(py)?;
-        let discipline = Discipline::named(discipline).ok_or_else(|| {
-            PyValueError::new_err(format!(
-                "discipline={discipline:?}, expected fifo, deadline or shortest"
-            ))
-        })?;
         let bounds = Bounds {
-            wait_factor,
-            wait_min_ns,
-            wait_max_ns,
-            hold_factor,
-            hold_min_ns,
+            wait_ns: wait_max_ns,
+            share_ns,
+            heavy_ns,
         };
         let shared = Arc::new(Shared {
             rule: WeightRule {
@@ -79,13 +65,7 @@ impl Permits {
             },
             last_phase: max_phases.max(1) - 1,
             routes: Routes::new(max_routes),
-            forked_gate: ForkedGate::new(Gate::new(
-                permits,
-                discipline,
-                ageing_ns,
-                bounds,
-                gil_enabled(py)?,
-            )),
+            forked_gate: ForkedGate::new(Gate::new(permits, bounds, gil_enabled(py)?)),
             counters: Counters::default(),
             interval: Interval::new(py, interval_s)?,
             lingers: AtomicBool::new(false),

@@ -3,19 +3,26 @@
 use greenlane_policy::burst::BurstSketch;
 use greenlane_policy::weight::{PhaseProfile, Pin, WeightRule};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where jobs of routes beyond the cap are filed.
+/// Where jobs of routes beyond the cap are filed; they run free.
 const OTHER: &str = "(other)";
 /// A route's mode when it follows the process.
 pub const INHERIT: u8 = u8::MAX;
+
+/// Jobs of a route that make it one of the application's: what a scanner asks for comes once. Arbitrary.
+const SCANNED: u64 = 8;
+/// A route that was not asked for in this many times the cap is stale. Arbitrary: hours, with 512 routes and 10/s.
+const STALE: u64 = 256;
 
 /// One route: its phases' profiles, its pin, its mode.
 pub struct Route {
     pub name: String,
     pin: AtomicU8,
     mode: AtomicU8,
+    /// Its last place among all the times that a route was asked for.
+    asked: AtomicU64,
     /// Locked only with the GIL held (or on a free-threaded build), for tens of nanoseconds.
     phases: Mutex<Vec<PhaseProfile>>,
 }
@@ -35,8 +42,9 @@ impl Route {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
-            pin: AtomicU8::new(0),
+            pin: AtomicU8::new(if name == OTHER { 2 } else { 0 }),
             mode: AtomicU8::new(INHERIT),
+            asked: AtomicU64::new(0),
             phases: Mutex::new(Vec::new()),
         }
     }
@@ -109,6 +117,19 @@ impl Route {
         });
     }
 
+    /// Whether nobody would miss it after `asked` times that a route was asked for: it was scanned, or is stale.
+    fn may_go(&self, asked: u64, cap: usize) -> bool {
+        let owned = self.pin() != Pin::Auto || self.mode.load(Ordering::Relaxed) != INHERIT;
+        let age = asked - self.asked.load(Ordering::Relaxed);
+        let scanned = || {
+            let phases = self.locked();
+            phases
+                .first()
+                .is_none_or(|one| one.sketch().samples() < SCANNED)
+        };
+        !owned && (age > cap as u64 * STALE || scanned())
+    }
+
     fn locked(&self) -> MutexGuard<'_, Vec<PhaseProfile>> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,6 +138,7 @@ impl Route {
 /// All routes of a process, capped in number.
 pub struct Routes {
     cap: usize,
+    asked: AtomicU64,
     by_name: Mutex<HashMap<String, Arc<Route>>>,
 }
 
@@ -125,21 +147,27 @@ impl Routes {
     pub fn new(cap: usize) -> Self {
         Self {
             cap,
+            asked: AtomicU64::new(0),
             by_name: Mutex::new(HashMap::new()),
         }
     }
 
-    /// The route called `name`, made when new. The second value is false when the cap refused it.
+    /// The route called `name`, made when new, in place of one that was scanned or is stale if need be. The second value is
+    /// false when the cap refused it.
     pub fn get(&self, name: &str) -> (Arc<Route>, bool) {
         let mut by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
         if let Some(route) = by_name.get(name) {
+            route.asked.store(asked, Ordering::Relaxed);
             return (Arc::clone(route), true);
         }
-        let fits = by_name.len() < self.cap;
+        let full = by_name.len() >= self.cap;
+        let fits = !full || evict(&mut by_name, asked, self.cap);
         let filed = if fits { name } else { OTHER };
         let route = by_name
             .entry(filed.to_owned())
             .or_insert_with(|| Arc::new(Route::new(filed)));
+        route.asked.store(asked, Ordering::Relaxed);
         (Arc::clone(route), fits)
     }
 
@@ -150,4 +178,14 @@ impl Routes {
         all.sort_by(|one, other| one.name.cmp(&other.name));
         all
     }
+}
+
+/// Drops the route that was not asked for longest, of those that no job has and nobody would miss.
+fn evict(by_name: &mut HashMap<String, Arc<Route>>, asked: u64, cap: usize) -> bool {
+    let oldest = by_name
+        .values()
+        .filter(|route| Arc::strong_count(route) == 1 && route.may_go(asked, cap))
+        .min_by_key(|route| route.asked.load(Ordering::Relaxed))
+        .map(|route| route.name.clone());
+    oldest.is_some_and(|name| by_name.remove(&name).is_some())
 }

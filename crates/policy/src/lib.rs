@@ -16,12 +16,10 @@
 //! | [`apart`] | which routes go to a lane apart |
 //! | [`shed`] | whether a request that waited is refused because it would end too late |
 //! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
-//! | [`bounds`] | how long a wait and a hold may last |
 //! | [`closed_loop`] | nothing: the mean throughput of one CPU and a delay, which `at_once` counts on |
 
 pub mod apart;
 pub mod at_once;
-pub mod bounds;
 pub mod burst;
 pub mod choosing;
 pub mod closed_loop;

@@ -1,48 +1,119 @@
-//! Who is granted a permit before whom.
+//! Who is granted a permit before whom: by arrival, less a boost of the class, plus what the job has had already.
+//!
+//! The boost b = theta ln(1 / (1 - exp(-s / theta))) is that of Yu and Scully (arXiv 2404.08826) for a size s, with the
+//! recent mean wait theta for 1 / gamma. Short phases pass long ones, but only those that came a few waits before them:
+//! a boost is finite, so nobody starves.
 
-/// The order in which waiters are granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discipline {
-    /// By the job's arrival, so that a job with several heavy phases does not queue at the tail again for each.
-    Fifo,
-    /// Earliest deadline first; jobs without one come last, by arrival.
-    Deadline,
-    /// Shortest expected burst first; needs ageing, or long bursts starve under load.
-    Shortest,
-}
+/// The least mean wait that boosts are made of, ns: without a queue the order means little. Arbitrary.
+pub const LEAST_WAIT_NS: f64 = 20e6;
+/// What a phase of unknown size counts as, ns: the first runs of what its owner called heavy.
+const UNKNOWN_NS: u64 = 20_000_000;
+/// How often its own CPU a job falls behind in the order: a stream that computes again and again gets the share that it
+/// would have beside three other threads, and does not go first for ever because it began long ago. Arbitrary.
+const ATTAINED: i64 = 4;
 
 /// What a phase brings when it asks for a permit. Times in ns of one monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Claim {
     /// When its job arrived.
     pub arrival_ns: u64,
     /// When its job's answer is due; 0 = no deadline.
     pub deadline_ns: u64,
-    /// Its expected CPU burst, ns.
+    /// Its expected CPU burst, ns; 0 = unknown.
     pub expected_ns: u64,
+    /// CPU that its job has used, ns.
+    pub attained_ns: u64,
 }
 
-/// Sort key of a waiter: smaller goes first. Ties go to the earlier arrival, then to the smaller ticket.
-pub type Key = (u64, u64, u64);
+/// Sort key of a waiter: smaller goes first. Late jobs are last; ties go to the earlier arrival, then to the ticket.
+pub type Key = (bool, i64, u64, u64);
 
-impl Discipline {
-    /// The key of `claim` with `ticket` under this discipline.
-    pub fn key(self, claim: &Claim, ticket: u64) -> Key {
-        match self {
-            Self::Fifo => (claim.arrival_ns, claim.arrival_ns, ticket),
-            Self::Deadline if claim.deadline_ns == 0 => (u64::MAX, claim.arrival_ns, ticket),
-            Self::Deadline => (claim.deadline_ns, claim.arrival_ns, ticket),
-            Self::Shortest => (claim.expected_ns, claim.arrival_ns, ticket),
+impl Claim {
+    /// Its key at `now_ns`, when recent waits took `wait_ns` on average.
+    pub fn key(&self, now_ns: u64, wait_ns: f64, ticket: u64) -> Key {
+        let late = self.deadline_ns != 0 && now_ns >= self.deadline_ns;
+        let attained_ns = signed(self.attained_ns).saturating_mul(ATTAINED);
+        let at_ns = signed(self.arrival_ns).saturating_add(attained_ns);
+        let at_ns = at_ns.saturating_sub(boost_ns(self.size_ns(), wait_ns));
+        (late, at_ns, self.arrival_ns, ticket)
+    }
+
+    /// Its expected burst, or what stands for it.
+    pub fn size_ns(&self) -> u64 {
+        match self.expected_ns {
+            0 => UNKNOWN_NS,
+            known => known,
+        }
+    }
+}
+
+fn boost_ns(size_ns: u64, wait_ns: f64) -> i64 {
+    let wait_ns = wait_ns.max(LEAST_WAIT_NS);
+    let left = -(-(size_ns.max(1_000) as f64) / wait_ns).exp_m1();
+    (-wait_ns * left.ln()) as i64
+}
+
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn claim(arrival_ms: u64, expected_ms: u64) -> Claim {
+        Claim {
+            arrival_ns: arrival_ms * MS,
+            expected_ns: expected_ms * MS,
+            ..Claim::default()
         }
     }
 
-    /// The discipline called `name`; None when there is none.
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "fifo" => Some(Self::Fifo),
-            "deadline" => Some(Self::Deadline),
-            "shortest" => Some(Self::Shortest),
-            _ => None,
-        }
+    fn is_before(one: Claim, other: Claim, wait_ms: u64) -> bool {
+        let wait_ns = (wait_ms * MS) as f64;
+        one.key(9_000 * MS, wait_ns, 1) < other.key(9_000 * MS, wait_ns, 2)
+    }
+
+    #[test]
+    fn a_short_phase_passes_long_ones_that_came_shortly_before_and_no_older_ones() {
+        assert!(is_before(claim(5_100, 7), claim(5_000, 43), 100));
+        assert!(!is_before(claim(5_300, 7), claim(5_000, 43), 100));
+        assert!(is_before(claim(5_300, 7), claim(5_000, 43), 500));
+    }
+
+    #[test]
+    fn alike_phases_go_by_arrival_of_their_jobs() {
+        assert!(is_before(claim(5_000, 43), claim(5_001, 43), 100));
+    }
+
+    #[test]
+    fn a_late_job_is_last() {
+        let late = Claim {
+            deadline_ns: 8_999 * MS,
+            ..claim(1, 1)
+        };
+        assert!(is_before(claim(8_999, 400), late, 100));
+    }
+
+    #[test]
+    fn a_stream_that_has_computed_for_long_does_not_go_before_everybody() {
+        let stream = Claim {
+            attained_ns: 2_000 * MS,
+            ..claim(1_000, 43)
+        };
+        assert!(is_before(claim(8_900, 43), stream, 100));
+        let six_phases = Claim {
+            attained_ns: 80 * MS,
+            ..claim(1_000, 16)
+        };
+        assert!(is_before(six_phases, claim(1_500, 16), 100));
+    }
+
+    #[test]
+    fn what_is_unknown_counts_as_neither_the_shortest_nor_the_longest() {
+        assert!(is_before(claim(5_000, 7), claim(5_000, 0), 100));
+        assert!(is_before(claim(5_000, 0), claim(5_000, 43), 100));
     }
 }

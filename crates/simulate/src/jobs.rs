@@ -30,8 +30,8 @@ pub struct Job {
     /// CPU of the present burst: all of it, and what is left, ns.
     pub burst_ns: u64,
     pub left_ns: u64,
-    /// The burst expected of the phase that asks for a permit, ns.
-    pub expected_ns: u64,
+    /// CPU of its phases that have ended, ns.
+    pub attained_ns: u64,
     pub stream: Stream,
     pub route: u32,
     /// So many thousandths of the model's CPU.
@@ -56,6 +56,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// CPU that the present burst of this job, `id`, has had, ns. `running`: see `World::slice`.
+    pub fn used_ns(&self, id: u32, running: Option<(u32, u64)>) -> u64 {
+        let now_ns = running.map_or(0, |(who, had_ns)| if who == id { had_ns } else { 0 });
+        (self.burst_ns - self.left_ns) + now_ns
+    }
+
     /// What so much of the model's CPU takes of it.
     pub fn cpu_ns(&self, modelled_ns: u64) -> u64 {
         if self.cpu_permille == Came::AS_MODELLED {

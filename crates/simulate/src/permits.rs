@@ -1,4 +1,4 @@
-//! CPU permits of one process: the production's rules (`weight`, `burst`, `queue`, `bounds`), and the waits around them.
+//! CPU permits of one process: the production's rules (`weight`, `burst`, `order`, `queue`), and the waits around them.
 
 use super::interval::Interval;
 use super::set_up::PermitRule;
@@ -8,8 +8,6 @@ use greenlane_policy::weight::PhaseProfile;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     pub(crate) id: u32,
-    pub(crate) since_ns: u64,
-    pub(crate) expected_ns: u64,
     pub(crate) lent: bool,
 }
 
@@ -30,7 +28,7 @@ impl ProcessPermits {
     /// Nothing is known of any phase. `own_ns`: the process' switch interval.
     pub fn new(rule: PermitRule, routes: usize, own_ns: u64) -> Self {
         Self {
-            queue: PermitQueue::new(rule.permits, rule.discipline, rule.ageing_ns),
+            queue: PermitQueue::new(rule.permits, true),
             profiles: vec![Vec::new(); routes],
             holders: Vec::new(),
             watched: false,
@@ -48,12 +46,7 @@ impl ProcessPermits {
         &mut phases[phase]
     }
 
-    pub(crate) fn hold(&mut self, id: u32, now_ns: u64, expected_ns: u64) {
-        self.holders.push(Holder {
-            id,
-            since_ns: now_ns,
-            expected_ns,
-            lent: false,
-        });
+    pub(crate) fn hold(&mut self, id: u32) {
+        self.holders.push(Holder { id, lent: false });
     }
 }

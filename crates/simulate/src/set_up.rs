@@ -1,8 +1,6 @@
 //! How it is served: host, processes, queue, lanes, limits, and the production's rules with their settings.
 
 use greenlane_policy::at_once::AtOnceRule;
-use greenlane_policy::bounds::Bounds;
-use greenlane_policy::order::Discipline;
 use greenlane_policy::shed::ShedRule;
 use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
@@ -31,10 +29,11 @@ impl Host {
 #[derive(Clone, Copy, Debug)]
 pub struct PermitRule {
     pub permits: usize,
-    pub discipline: Discipline,
-    pub ageing_ns: u64,
     pub weight: WeightRule,
-    pub bounds: Bounds,
+    /// Longest wait, ns.
+    pub wait_max_ns: u64,
+    /// Own CPU after which a holder no longer counts, ns.
+    pub share_ns: u64,
     /// Switch interval while a permit is held and at most two threads want the GIL, ns.
     pub interval_ns: u64,
     /// Phases of a route that are told apart.

@@ -3,8 +3,6 @@
 use super::at::{At, Read, MOST};
 use crate::set_up::{Bulkheads, PermitRule};
 use greenlane_policy::at_once::AtOnceRule;
-use greenlane_policy::bounds::Bounds;
-use greenlane_policy::order::Discipline;
 use greenlane_policy::shed::ShedRule;
 use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
@@ -25,27 +23,16 @@ pub fn bulkheads(slots: u32, limits: Vec<u32>) -> Bulkheads {
 }
 
 pub fn permit_rule(at: &At<'_>) -> Read<PermitRule> {
-    let discipline = at.of("discipline");
     Ok(PermitRule {
         permits: at.of("permits").number(1.0, MOST)? as usize,
-        discipline: match Discipline::named(discipline.text()?) {
-            Some(discipline) => discipline,
-            None => return discipline.wrong("one of fifo, deadline, shortest"),
-        },
-        ageing_ns: at.of("ageing_ns").ns()?,
         weight: WeightRule {
             heavy_ns: at.of("heavy_ns").ns()?,
             quantile: at.of("quantile").number(0.0, 1.0)?,
             margin: at.of("margin").number(0.0, MOST)?,
             learn_after: at.of("learn_after").number(0.0, MOST)? as u64,
         },
-        bounds: Bounds {
-            wait_factor: at.of("wait_factor").number(0.0, MOST)?,
-            wait_min_ns: at.of("wait_min_ns").ns()?,
-            wait_max_ns: at.of("wait_max_ns").ns()?,
-            hold_factor: at.of("hold_factor").number(0.0, MOST)?,
-            hold_min_ns: at.of("hold_min_ns").ns()?,
-        },
+        wait_max_ns: at.of("wait_max_ns").ns()?,
+        share_ns: at.of("share_ns").ns()?,
         interval_ns: (at.of("interval_s").number(1e-6, MOST)? * 1e9) as u64,
         phases: at.of("max_phases").number(1.0, MOST)? as usize,
     })

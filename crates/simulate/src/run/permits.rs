@@ -7,6 +7,9 @@ use greenlane_policy::order::Claim;
 use greenlane_policy::queue::Granted;
 use greenlane_policy::weight::Pin;
 
+/// Between two looks whether a holder has used its share: the waiter at the head looks as often.
+const LOOK_NS: u64 = 2_000_000;
+
 impl World<'_> {
     /// Asks for a permit if the phase of `id` that begins is heavy. False: it waits for one.
     pub(super) fn ask(&mut self, process: usize, id: u32) -> bool {
@@ -23,17 +26,17 @@ impl World<'_> {
             arrival_ns: job.arrival_ns,
             deadline_ns: job.due_ns,
             expected_ns: profile.expected_ns(),
+            attained_ns: job.attained_ns,
         };
         if permits.queue.request(self.now_ns, id.into(), claim) {
             job.holds = true;
-            permits.hold(id, self.now_ns, claim.expected_ns);
+            permits.hold(id);
             self.shorten(process);
             return true;
         }
         self.waits = self.waits.wrapping_add(1).max(1);
         job.wait = self.waits;
-        job.expected_ns = claim.expected_ns;
-        let over_ns = self.now_ns + permits.rule.bounds.wait_ns(permits.queue.expected_ns());
+        let over_ns = self.now_ns + permits.rule.wait_max_ns;
         let event = Event::PermitOver {
             job: id,
             wait: job.wait,
@@ -46,6 +49,7 @@ impl World<'_> {
     /// The phase of `id` has ended after so much CPU.
     pub(super) fn phase_over(&mut self, id: u32, burst_ns: u64) {
         let job = &mut self.jobs[id];
+        job.attained_ns += burst_ns;
         let process = job.process as usize;
         let Some(permits) = &mut self.processes[process].permits else {
             return;
@@ -83,17 +87,18 @@ impl World<'_> {
         self.granted(process, &granted);
     }
 
-    /// Looks whether a hold has lasted for too long: then one more is admitted.
+    /// Looks whether a holder has used its share: then one more is admitted.
     pub(super) fn hold_over(&mut self, process: usize) {
+        let running = self.slice(process);
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
         permits.watched = false;
         let mut granted = Granted::new();
         if permits.queue.waiting() > 0 {
-            let bounds = permits.rule.bounds;
+            let share_ns = permits.rule.share_ns;
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
-                if self.now_ns - holder.since_ns >= bounds.hold_ns(holder.expected_ns) {
+                if self.jobs[holder.id].used_ns(holder.id, running) >= share_ns {
                     holder.lent = true;
                     granted.extend(permits.queue.lend(self.now_ns, holder.id.into()));
                 }
@@ -109,13 +114,20 @@ impl World<'_> {
             self.permit_waited(id);
             let job = &mut self.jobs[id];
             job.holds = true;
-            let expected_ns = job.expected_ns;
             if let Some(permits) = &mut self.processes[process].permits {
-                permits.hold(id, self.now_ns, expected_ns);
+                permits.hold(id);
             }
             self.shorten(process);
             self.want_cpu(process, id);
         }
+    }
+
+    /// Who has the process' CPU now, and for how long it has had it in this turn, ns.
+    fn slice(&mut self, process: usize) -> Option<(u32, u64)> {
+        let cpu_ns = self.cores.cpu_ns(self.now_ns);
+        let one = &self.processes[process];
+        let had_ns = cpu_ns.saturating_sub(one.began_cpu_ns + one.switch_ns);
+        one.running.map(|id| (id, had_ns))
     }
 
     fn permit_waited(&mut self, id: u32) {
@@ -127,20 +139,23 @@ impl World<'_> {
             .waited(job.index, job.route, Cause::Permit, waited_ns);
     }
 
-    /// Sees to it that the first hold that may last too long is looked at then.
+    /// Sees to it that the first hold that may have used its share is looked at then.
     fn watch(&mut self, process: usize) {
+        let running = self.slice(process);
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
         if permits.watched || permits.queue.waiting() == 0 {
             return;
         }
-        let bounds = permits.rule.bounds;
+        let share_ns = permits.rule.share_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
-        let ends = counting.map(|holder| holder.since_ns + bounds.hold_ns(holder.expected_ns));
-        if let Some(at_ns) = ends.min() {
+        let left = counting.map(|holder| {
+            share_ns.saturating_sub(self.jobs[holder.id].used_ns(holder.id, running))
+        });
+        if let Some(left_ns) = left.min() {
             permits.watched = true;
-            let at_ns = at_ns.max(self.now_ns + 1);
+            let at_ns = self.now_ns + left_ns.max(LOOK_NS);
             let event = Event::HoldOver {
                 process: process as u32,
             };

@@ -25,7 +25,7 @@ impl World<'_> {
             wants_ns: arrival_ns,
             burst_ns: 0,
             left_ns: 0,
-            expected_ns: 0,
+            attained_ns: 0,
             stream,
             route: route as u32,
             cpu_permille: Came::AS_MODELLED,

@@ -6,9 +6,8 @@ use crate::tally::Cause;
 use serde_json::{json, Value};
 
 const RULES: &str = r#"{
-    "permits": {"permits": 1, "discipline": "fifo", "ageing_ns": 1e9, "heavy_ns": 4e6, "quantile": 0.9, "margin": 1.0,
-        "learn_after": 3, "max_phases": 32, "wait_factor": 4.0, "wait_min_ns": 5e7, "wait_max_ns": 2.5e8,
-        "hold_factor": 8.0, "hold_min_ns": 5e7, "interval_s": 0.0005},
+    "permits": {"permits": 1, "heavy_ns": 4e6, "quantile": 0.9, "margin": 1.0, "learn_after": 3, "max_phases": 32,
+        "wait_max_ns": 1e10, "share_ns": 1e8, "interval_s": 0.0005},
     "shed": {"waited_ns": 5e6, "stands_ns": 1e8, "stands_count": 3, "frac": 0.99, "most": 0.75},
     "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9, "window_jobs": 20}
 }"#;
@@ -139,21 +138,17 @@ fn behind_a_long_hold(rules: Value) -> (f64, f64) {
 #[test]
 fn nobody_waits_for_a_permit_for_longer_than_its_bound() {
     let mut rules = rules();
-    rules["permits"]["wait_factor"] = json!(1);
+    rules["permits"]["wait_max_ns"] = json!(5e7);
     let (latency_ms, waited_ms) = behind_a_long_hold(rules);
     assert!((waited_ms - 50.0).abs() < 1.0, "{waited_ms}");
     assert!((60.0..90.0).contains(&latency_ms), "{latency_ms}");
 }
 
 #[test]
-fn a_hold_that_lasts_too_long_admits_one_more() {
-    let mut rules = rules();
-    rules["permits"]["wait_min_ns"] = json!(1e9);
-    rules["permits"]["wait_max_ns"] = json!(2e9);
-    let (latency_ms, waited_ms) = behind_a_long_hold(rules);
-    // Eight times what was expected, from when the long one began.
-    assert!((waited_ms - 75.0).abs() < 5.0, "{waited_ms}");
-    assert!((80.0..115.0).contains(&latency_ms), "{latency_ms}");
+fn a_holder_that_has_used_its_share_competes_with_the_next() {
+    let (latency_ms, waited_ms) = behind_a_long_hold(rules());
+    assert!((waited_ms - 95.0).abs() < 5.0, "{waited_ms}");
+    assert!((105.0..125.0).contains(&latency_ms), "{latency_ms}");
 }
 
 /// (since which ms of the run, us) of each switch interval that is in force in the process, one after the other.

@@ -90,11 +90,11 @@ def test_what_is_not_known_is_said_of_routes_that_matter() -> None:
 
 
 def test_what_computes_without_the_gil_waits_for_no_permit() -> None:
-    """Six ms of search beside quotes that fill half a core: with the GIL it stands in their line, without it not."""
+    """Six ms of search beside quotes that fill half a core: with the GIL it shares a core with them, without it not."""
     p50_ms = {}
     for frac in ("0.0", "0.9"):
         profile = profile_of_model(SEARCH.replace("FRAC", frac))
         set_up = {**present(profile).to_json(), "host": "permits"}
         run = simulate(profile.simulated("permits").to_json(), set_up, jobs=20_000)
         p50_ms[frac] = run.route("search").percentile_ms(0.5)
-    assert p50_ms["0.9"] < 10 < 20 < p50_ms["0.0"]
+    assert 1.25 * p50_ms["0.9"] < p50_ms["0.0"]

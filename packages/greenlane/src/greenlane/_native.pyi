@@ -80,19 +80,14 @@ class Permits:
         cls,
         *,
         permits: int,
-        discipline: str,
-        ageing_ns: int,
         heavy_ns: int,
         quantile: float,
         margin: float,
         learn_after: int,
         max_routes: int,
         max_phases: int,
-        wait_factor: float,
-        wait_min_ns: int,
         wait_max_ns: int,
-        hold_factor: float,
-        hold_min_ns: int,
+        share_ns: int,
         interval_s: float,
         mode: str,
         late_error: Callable[[], BaseException] | None = None,
@@ -463,14 +458,16 @@ class PermitQueue:
     Not for two threads at once: callers hold a lock of their own.
     """
 
-    def __new__(cls, permits: int, discipline: str, ageing_ns: int) -> PermitQueue: ...
-    def request(self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int) -> bool: ...
+    def __new__(cls, permits: int, *, express: bool) -> PermitQueue: ...
+    def request(
+        self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int, attained_ns: int = 0
+    ) -> bool: ...
     def release(self, now_ns: int, ticket: int) -> list[int]: ...
     def cancel(self, now_ns: int, ticket: int) -> list[int]: ...
     def lend(self, now_ns: int, ticket: int) -> list[int]: ...
+    def call_back(self, ticket: int) -> None: ...
     def holders(self) -> int: ...
     def waiting(self) -> int: ...
-    def expected_ns(self) -> int: ...
 
 @final
 class Standing:

@@ -165,6 +165,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "lent_still": Counter(_LENT, labels={"reason": "still"}),
     "lent_released": Counter(_LENT, labels={"reason": "released"}),
     "lent_overrun": Counter(_LENT, labels={"reason": "overrun"}),
+    "charged": Counter(_counter("phases_charged", "Phases believed light that have used the CPU of a heavy one.")),
     "skipped_timeout": Counter(_SKIPPED, labels={"reason": "timeout"}),
     "skipped_lock": Counter(_SKIPPED, labels={"reason": "lock"}),
     "skipped_unknown": Counter(_SKIPPED, labels={"reason": "unknown"}),

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -199,7 +202,7 @@ def test_asking_for_a_lock_without_waiting_ends_no_phase(heavy: Permits) -> None
 
 
 def test_switching_one_route_lets_only_its_own_phases_go() -> None:
-    given = permits(hold_min_ms=60_000)
+    given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
     teach(given, "GET /other")
     stop = threading.Event()
@@ -241,7 +244,7 @@ def test_a_holder_that_stands_still_is_lent_on(heavy: Permits) -> None:
 
 
 def test_a_holder_that_runs_far_beyond_its_burst_admits_one_more() -> None:
-    given = permits(hold_min_ms=20, hold_factor=2)
+    given = permits(share_ms=20)
     teach(given, "GET /heavy")
 
     def overrun() -> bool:
@@ -290,7 +293,7 @@ def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> No
 
 
 def test_a_wait_is_bounded() -> None:
-    given = permits(wait_max_ms=20, hold_min_ms=60_000)
+    given = permits(wait_max_ms=20, share_ms=60_000)
     teach(given, "GET /heavy")
     stop = threading.Event()
 
@@ -311,7 +314,7 @@ def test_a_wait_is_bounded() -> None:
 
 
 def test_switching_off_lets_everybody_go() -> None:
-    heavy = permits(hold_min_ms=60_000)
+    heavy = permits(share_ms=60_000)
     teach(heavy, "GET /heavy")
     stop = threading.Event()
 
@@ -476,13 +479,210 @@ def test_light_jobs_change_no_interval() -> None:
     assert given.counters()["interval_changes"] == 0
 
 
-def test_routes_beyond_the_cap_share_one_row() -> None:
-    given = permits(max_routes=3)
-    for number in range(10):
-        given.open(NOW(), 0, f"GET /{number}")
+def asked_for(given: Permits, route: str, times: int, cpu_ms: float = 0) -> None:
+    for _ in range(times):
+        given.open(NOW(), 0, route)
+        burn(cpu_ms)
         given.close()
-    assert len({row.route for row in given.learned()}) == 4
-    assert given.counters()["routes_refused"] == 7
+
+
+def test_routes_beyond_the_cap_share_one_row_and_run_free() -> None:
+    given = permits(max_routes=3)
+    for number in range(3):
+        asked_for(given, f"GET /{number}", 8)
+    for number in range(10):
+        asked_for(given, f"GET /other/{number}", 1, cpu_ms=6)
+    assert {row.route for row in given.learned()} == {"GET /0", "GET /1", "GET /2", "(other)"}
+    assert given.counters()["routes_refused"] == 10
+    assert given.counters()["granted"] == given.counters()["waited"] == 0
+
+
+def test_a_scanner_keeps_no_route_from_being_learned() -> None:
+    given = permits(max_routes=16)
+    asked_for(given, "GET /known", 8)
+    for number in range(700):
+        asked_for(given, f"GET /wp-{number}.php", 1)
+    teach(given, "GET /heavy")
+    heavy_job(given)
+    assert given.counters()["routes_refused"] == 0
+    assert given.counters()["granted"] >= 1
+    assert "GET /known" in {row.route for row in given.learned()}
+
+
+def test_a_phase_believed_light_that_computes_for_long_counts_as_a_holder(heavy: Permits) -> None:
+    asked_for(heavy, "GET /light", 20)
+    done = threading.Event()
+
+    def surprise() -> None:
+        heavy.open(NOW(), 0, "GET /light")
+        while not done.is_set():
+            burn(1)
+        heavy.close()
+
+    thread = threading.Thread(target=surprise)
+    thread.start()
+
+    def charged() -> bool:
+        heavy_job(heavy)
+        return heavy.counters()["charged"] > 0
+
+    until(charged)
+    assert heavy.pressure()[0] >= 1, "it holds what it never asked for"
+    done.set()
+    thread.join()
+    assert all_returned(heavy)
+
+
+def test_what_its_owner_calls_light_is_never_charged(heavy: Permits) -> None:
+    heavy.pin("GET /light", "light")
+    done = threading.Event()
+
+    def computing() -> None:
+        heavy.open(NOW(), 0, "GET /light")
+        while not done.is_set():
+            burn(1)
+        heavy.close()
+
+    thread = threading.Thread(target=computing)
+    thread.start()
+    for _ in range(8):
+        heavy_job(heavy)
+    done.set()
+    thread.join()
+    assert heavy.counters()["charged"] == 0
+
+
+def test_a_holder_that_stood_still_and_computes_again_counts_again() -> None:
+    given = permits(share_ms=60_000)
+    teach(given, "GET /heavy")
+    awake, done, beside = threading.Event(), threading.Event(), threading.Event()
+
+    def sleeper() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        awake.wait(10)  # No probe sees it here: it stands still.
+        while not done.is_set():
+            burn(1)
+        given.close()
+
+    def second() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not beside.is_set():
+            burn(1)
+        given.close()
+
+    threads = [threading.Thread(target=work) for work in (sleeper, second, lambda: heavy_job(given))]
+    threads[0].start()
+    until(lambda: given.pressure()[0] == 1)
+    threads[1].start()
+    until(lambda: given.counters()["lent_still"] == 1 and given.pressure() == (1, 0))
+    awake.set()
+    threads[2].start()
+    until(lambda: given.pressure() == (2, 1))
+    beside.set()
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert all_returned(given)
+
+
+_THROTTLED = """
+import threading
+from tests.lanes.burners import burn, permits, teach, until
+given = permits(share_ms=60_000)
+teach(given, "GET /heavy")
+done = threading.Event()
+def holding():
+    given.open(0, 0, "GET /heavy")
+    while not done.is_set():
+        burn(1)
+    given.close()
+def waiting():
+    given.open(0, 0, "GET /heavy")
+    given.close()
+threads = [threading.Thread(target=work, daemon=True) for work in (holding, waiting)]
+threads[0].start()
+until(lambda: given.pressure()[0] == 1)
+threads[1].start()
+until(lambda: given.pressure()[1] == 1)
+print("ready", flush=True)
+input()
+print(given.counters()["lent_still"], flush=True)
+done.set()
+"""
+
+
+def test_a_process_that_is_throttled_does_not_stand_still() -> None:
+    def lent() -> int:
+        command = [sys.executable, "-c", _THROTTLED]
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environ) as child:
+            assert child.stdin and child.stdout
+            if child.stdout.readline() != "ready\n":
+                return 1
+            for _ in range(10):
+                child.send_signal(signal.SIGSTOP)
+                time.sleep(0.02)
+                child.send_signal(signal.SIGCONT)
+                time.sleep(0.01)
+            child.stdin.write("\n")
+            child.stdin.flush()
+            return int(child.stdout.readline())
+
+    # On a busy machine the kernel may put the holder alone aside for long enough to count as standing still.
+    assert any(lent() == 0 for _ in range(5))
+
+
+def test_a_late_job_goes_last() -> None:
+    given = permits(share_ms=60_000)
+    teach(given, "GET /heavy")
+    stop, order = threading.Event(), []
+
+    def holding() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not stop.is_set():
+            burn(1)
+        given.close()
+
+    def job(name: str, deadline_ns: int) -> None:
+        given.open(NOW(), deadline_ns, "GET /heavy")
+        order.append(name)
+        given.close()
+
+    threads = [threading.Thread(target=holding)]
+    threads[0].start()
+    until(lambda: given.pressure()[0] == 1)
+    for waiting, (name, deadline_ns) in enumerate([("late", NOW()), ("in time", 0)], start=1):
+        threads.append(threading.Thread(target=job, args=(name, deadline_ns)))
+        threads[-1].start()
+        until(lambda waiting=waiting: given.pressure()[1] == waiting)
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert order == ["in time", "late"]
+
+
+def test_a_short_phase_is_let_in_beside_a_long_holder() -> None:
+    given = permits(share_ms=60_000)
+    teach(given, "GET /long", cpu_ms=40)
+    teach(given, "GET /short", cpu_ms=6)
+    stop = threading.Event()
+
+    def holding() -> None:
+        given.open(NOW(), 0, "GET /long")
+        while not stop.is_set():
+            burn(1)
+        given.close()
+
+    holder = threading.Thread(target=holding)
+    holder.start()
+    until(lambda: given.pressure()[0] == 1)
+    given.open(NOW(), 0, "GET /short")
+    assert given.pressure() == (2, 0)
+    given.close()
+    stop.set()
+    holder.join()
+    assert all_returned(given)
 
 
 def test_phases_beyond_the_cap_share_the_last() -> None:

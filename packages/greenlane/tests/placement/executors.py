@@ -14,7 +14,7 @@ from greenlane.policy.placed import QueueRule
 
 
 def _native_threads(most_waiting: int) -> Executor:
-    return NativeThreads(QueueRule(threads=1, discipline="fifo", ageing_ns=0, most_waiting=most_waiting))
+    return NativeThreads(QueueRule(threads=1, most_waiting=most_waiting))
 
 
 def _process_workers(most_waiting: int) -> Executor:

@@ -78,7 +78,7 @@ class NativeThreads:
         """Make the lane; no thread yet.
 
         Args:
-            rule: how many calls run at once, how many wait, and in which order.
+            rule: how many calls run at once, and how many wait.
             run: runs a call on the lane's thread; must end it.
             refuses: whether a full queue refuses calls now; else it grows.
             rests: called by a thread that finds no call, before it sleeps or ends.
@@ -164,7 +164,7 @@ class NativeThreads:
         # Nobody releases it: acquiring it with a timeout sleeps, also where gevent has replaced `time.sleep`.
         self._sleep = allocate_lock()
         self._sleep.acquire()
-        self._queue = PermitQueue(self._rule.threads, self._rule.discipline, self._rule.ageing_ns)
+        self._queue = PermitQueue(self._rule.threads, express=False)
         self._ticket = 0
         self._waiting: dict[int, Call] = {}
         self._ready: deque[Call] = deque()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from greenlane.settings import Settings
 
-#: Shortest bound of a wait for a permit. A queue of two phases of 5 ms would otherwise be given up after 40 ms, which
-#: one page fault or one turn of another process takes.
-WAIT_MIN_MS: Final = 50.0
+#: Of the process' control group, as a container sees it: "quota period", us.
+_CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -20,19 +22,14 @@ class PermitRule:
     """Arguments of `_native.Permits`, one for one; times in integer nanoseconds but `interval_s`."""
 
     permits: int
-    discipline: str
-    ageing_ns: int
     heavy_ns: int
     quantile: float
     margin: float
     learn_after: int
     max_routes: int
     max_phases: int
-    wait_factor: float
-    wait_min_ns: int
     wait_max_ns: int
-    hold_factor: float
-    hold_min_ns: int
+    share_ns: int
     interval_s: float
 
     @classmethod
@@ -40,19 +37,14 @@ class PermitRule:
         """Translate settings."""
         return cls(
             permits=permits_of(settings),
-            discipline=settings.discipline,
-            ageing_ns=round(settings.ageing_ms * _NS_PER_MS),
             heavy_ns=round(settings.heavy_ms * _NS_PER_MS),
             quantile=settings.quantile,
             margin=settings.margin,
             learn_after=settings.learn_after,
             max_routes=settings.max_routes,
             max_phases=settings.max_phases,
-            wait_factor=settings.wait_factor,
-            wait_min_ns=round(WAIT_MIN_MS * _NS_PER_MS),
             wait_max_ns=round(settings.wait_max_ms * _NS_PER_MS),
-            hold_factor=settings.hold_factor,
-            hold_min_ns=round(settings.hold_min_ms * _NS_PER_MS),
+            share_ns=round(settings.share_ms * _NS_PER_MS),
             interval_s=settings.interval_ms / 1000,
         )
 
@@ -62,4 +54,13 @@ def permits_of(settings: Settings) -> int:
     if settings.permits:
         return settings.permits
     gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
-    return 1 if gil_enabled() else len(os.sched_getaffinity(0))
+    return 1 if gil_enabled() else usable_cores()
+
+
+def usable_cores(quota_file: Path = _CPU_QUOTA) -> int:
+    """Give how many cores this process may use: by affinity and, rounded up, by its container's quota."""
+    cores = len(os.sched_getaffinity(0))
+    with contextlib.suppress(OSError, ValueError):  # No quota: no such file, or "max".
+        quota, period = map(int, quota_file.read_text().split())
+        cores = min(cores, max(1, math.ceil(quota / period)))
+    return cores

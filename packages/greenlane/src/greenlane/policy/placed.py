@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 
-from greenlane.policy.permits import permits_of
+from greenlane.policy.permits import permits_of, usable_cores
 from greenlane.settings import Settings
 
 __all__ = ["CallRule", "ChoiceRule", "QueueRule", "workers_of"]
@@ -61,20 +60,13 @@ class QueueRule:
 
     # Calls that run at once: one under the GIL.
     threads: int
-    discipline: str
-    ageing_ns: int
     # Calls that may wait; the next one is refused. None = any number.
     most_waiting: int | None
 
     @classmethod
     def of(cls, settings: Settings) -> QueueRule:
         """Translate settings."""
-        return cls(
-            threads=permits_of(settings),
-            discipline=settings.discipline,
-            ageing_ns=round(settings.ageing_ms * _NS_PER_MS),
-            most_waiting=settings.placed_queue,
-        )
+        return cls(threads=permits_of(settings), most_waiting=settings.placed_queue)
 
 
 def workers_of(settings: Settings, cores: int = 0) -> int:
@@ -86,5 +78,5 @@ def workers_of(settings: Settings, cores: int = 0) -> int:
         settings: `process_workers`; 0 = by the cores.
         cores: usable ones; 0 = those of this process.
     """
-    cores = cores or len(os.sched_getaffinity(0))
+    cores = cores or usable_cores()
     return settings.process_workers or min(cores, max(cores - 1, 2))

@@ -70,32 +70,15 @@ class Settings:
         3, "Samples of a (route, phase) before it is judged; until then it runs free.",
         low=1, high=100, reason="The first call imports and fills caches; two more tell it from the rule.",
     )  # fmt: skip
-    discipline: str = declare(
-        "fifo", "Who gets the next permit: first come, earliest deadline, or shortest expected burst.",
-        choices=("fifo", "deadline", "shortest"),
-        reason="First come first served has the best tail for work of one kind and needs no deadlines.",
-    )  # fmt: skip
-    ageing_ms: float = declare(
-        1000.0, "Wait after which a phase goes first, whatever the discipline says; 0 = never.",
-        unit="ms", low=0, high=3_600_000, reason="Arbitrary; a tenth of the longest wait, so that nobody starves.",
-    )  # fmt: skip
-    wait_factor: float = declare(
-        4.0, "A wait for a permit is bounded by this factor times the expected work ahead in the queue.",
-        low=0.1, high=1000, reason="Bursts vary; four times what was expected ahead says that the estimate was wrong.",
-    )  # fmt: skip
     wait_max_ms: float = declare(
-        10_000.0, "Upper bound of that wait; then the phase runs without a permit and is counted.",
+        10_000.0, "Upper bound of a wait for a permit; then the phase runs without one and is counted.",
         unit="ms", low=1, high=60_000,
         reason="Measured at 0.9 of a worker: who gives up after 250 ms or 1 s competes, and every tail grows.",
     )  # fmt: skip
-    hold_factor: float = declare(
-        8.0, "A hold beyond this factor times its expected burst admits one more phase.",
-        low=1, high=1000,
-        reason="A spin wait or mislearned phase must not stop the others; rare under ordinary variance.",
-    )  # fmt: skip
-    hold_min_ms: float = declare(
-        50.0, "Holds up to this never admit one more.",
-        unit="ms", low=1, high=60_000, reason="Short bursts vary by large factors and end by themselves.",
+    share_ms: float = declare(
+        100.0, "A phase that has used this much CPU under its permit computes on beside the next one.",
+        unit="ms", low=1, high=60_000,
+        reason="Best in the model with 50; at 20 two long phases compete too often (docs/design/0024).",
     )  # fmt: skip
     max_routes: int = declare(
         512, "Routes that are learned per process; further ones run free together.",
