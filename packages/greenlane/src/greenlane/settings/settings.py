@@ -36,7 +36,7 @@ class Settings:
 
     mode: str = declare(
         "on", "`on` = permits are in force; `observe` = counts what it would do; `off` = plain threads.",
-        choices=("on", "observe", "off"), reason="Who installs it wants it to act; the worst case is plain threads.",
+        choices=("on", "observe", "off"), reason="Who installs it wants it to act.",
     )  # fmt: skip
     canary_frac: float = declare(
         1.0, "Share of the workers in which `mode = on` is in force; the others observe.",
