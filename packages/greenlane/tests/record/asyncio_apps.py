@@ -171,9 +171,10 @@ def serve_wrapped(port: int) -> None:
     import uvicorn
 
     from greenlane.hosts.asgi import Greenlane
-    from greenlane.hosts.observed.program import HOSTS
+    from greenlane.wiring.recording import recording
 
-    HOSTS.uninstall()
+    for observed in recording()._also:
+        observed.uninstall()
     uvicorn.run(Greenlane(fastapi_app(), host="mine"), port=port, log_level="warning")
 
 

@@ -89,7 +89,8 @@ class RecordedProcess:
         self.settings = settings
         self._process = ProcessRecorder(settings, cooperative.threads_are_greenlets, _listen)
         self.recorder = self._process.native
-        self._also = also
+        # A list: eventlet, which replaces locks that are made before its patch, finds those in it.
+        self._also = list(also)
         self._ended = False
         # Empty while nothing of the recording's is in place.
         self._undo: list[Callable[[], None]] = []
