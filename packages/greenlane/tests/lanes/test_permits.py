@@ -634,6 +634,16 @@ def test_a_process_that_is_throttled_does_not_stand_still() -> None:
 
 
 def test_a_late_job_goes_last() -> None:
+    for _ in range(10):
+        order = order_behind_a_holder()
+        if order is not None:
+            assert order == ["in time", "late"]
+            return
+    raise AssertionError("the holder was lent each time")
+
+
+def order_behind_a_holder() -> list[str] | None:
+    """Let a late job and then one in time wait for the same permit; None = the holder stood still, so it was lent."""
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
     stop, order = threading.Event(), []
@@ -651,15 +661,18 @@ def test_a_late_job_goes_last() -> None:
 
     threads = [threading.Thread(target=holding)]
     threads[0].start()
-    until(lambda: given.pressure()[0] == 1)
-    for waiting, (name, deadline_ns) in enumerate([("late", NOW()), ("in time", 0)], start=1):
-        threads.append(threading.Thread(target=job, args=(name, deadline_ns)))
-        threads[-1].start()
-        until(lambda waiting=waiting: given.pressure()[1] == waiting)
-    stop.set()
-    for thread in threads:
-        thread.join(10)
-    assert order == ["in time", "late"]
+    try:
+        until(lambda: given.pressure()[0] == 1)
+        for waiting, (name, deadline_ns) in enumerate([("late", NOW()), ("in time", 0)], start=1):
+            threads.append(threading.Thread(target=job, args=(name, deadline_ns)))
+            threads[-1].start()
+            until(lambda waiting=waiting: bool(order) or given.pressure()[1] == waiting)
+        was_lent = bool(order)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(10)
+    return None if was_lent else order
 
 
 def test_a_short_phase_is_let_in_beside_a_long_holder() -> None:
