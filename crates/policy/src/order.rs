@@ -58,12 +58,12 @@ fn signed(ns: u64) -> i64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    pub(crate) const MS: u64 = 1_000_000;
 
-    fn claim(arrival_ms: u64, expected_ms: u64) -> Claim {
+    pub(crate) fn claim(arrival_ms: u64, expected_ms: u64) -> Claim {
         Claim {
             arrival_ns: arrival_ms * MS,
             expected_ns: expected_ms * MS,

@@ -195,16 +195,7 @@ impl PermitQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    fn claim(arrival_ms: u64, expected_ms: u64) -> Claim {
-        Claim {
-            arrival_ns: arrival_ms * MS,
-            expected_ns: expected_ms * MS,
-            ..Claim::default()
-        }
-    }
+    use crate::order::tests::{claim, MS};
 
     #[test]
     fn a_short_phase_is_let_in_beside_a_long_holder_and_a_long_one_is_not() {

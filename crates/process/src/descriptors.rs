@@ -157,8 +157,8 @@ impl Kept {
     }
 }
 
-/// Sockets of a process, three for each directory of them; beyond these, children have the rest.
-const MOST_KEPT: usize = 64;
+/// A file and its lock are open at a time; beyond so many, children have the rest.
+const MOST_KEPT: usize = 8;
 static KEPT: [Kept; MOST_KEPT] = [const {
     Kept {
         fd: AtomicI32::new(FREE),

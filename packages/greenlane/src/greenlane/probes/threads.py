@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from greenlane.probes import native, routes
+import greenlane.probes.native as native_calls
+import greenlane.probes.routes as route_names
 from greenlane.probes.cooperative import refuse_green_threads
 from greenlane.probes.patching import Patches
 
@@ -32,32 +33,29 @@ def install(*, clients: bool = True, routes: bool = True) -> None:
         HostError: gevent or eventlet has replaced the sockets of this process.
     """
     refuse_green_threads()
-    native.install()
+    native_calls.install()
     if clients:
         _drivers.install()
     if routes:
-        _routes.install()
+        route_names.install()
 
 
 def install_routes() -> None:
     """Place the probes for route names alone: for green threads, whose blocking calls are not ours. Idempotent."""
-    _routes.install()
+    route_names.install()
 
 
 def uninstall() -> None:
     """Put everything back as it was. Idempotent; what others have patched over us since stays theirs."""
-    _routes.uninstall()
+    route_names.uninstall()
     _drivers.uninstall()
-    native.uninstall()
+    native_calls.uninstall()
 
 
 def absent() -> tuple[str, ...]:
     """Names that the probes ask for and that the imported versions do not have: what to look at after an upgrade."""
-    return native.absent() + _drivers.absent() + _routes.absent()
+    return native_calls.absent() + _drivers.absent() + route_names.absent()
 
-
-# The parameters of `install` have their names.
-_routes = routes
 
 #: Our own code of them is loaded with the driver.
 _drivers: Final = Patches(
