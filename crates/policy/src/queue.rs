@@ -195,7 +195,7 @@ impl PermitQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::tests::{claim, MS};
+    use crate::order::tests::claim;
 
     #[test]
     fn a_short_phase_is_let_in_beside_a_long_holder_and_a_long_one_is_not() {
