@@ -141,7 +141,7 @@ class GreenService:
             turn += 1
             lag_ns = max(lag_ns, self._now_ns - ready_ns)
             while next_sample_ns < max(self._now_ns, ready_ns):
-                self._sample(next_sample_ns, active, lag_ns, sum(isinstance(other, Request) for _, _, other in ready))
+                self._sample(next_sample_ns, active, lag_ns)
                 next_sample_ns, lag_ns = next_sample_ns + S, 0
             self._now_ns = max(self._now_ns, ready_ns)
             if isinstance(who, Request):
@@ -272,7 +272,7 @@ class GreenService:
             job.phase += 1
             self._cpu_ns += ns
 
-    def _sample(self, at_ns: int, active: int, lag_ns: int, backlog: int) -> None:
+    def _sample(self, at_ns: int, active: int, lag_ns: int) -> None:
         self.writer.event(
             "process",
             at_ns=at_ns,
@@ -282,7 +282,7 @@ class GreenService:
             threads=3,
             jobs=active,
             lag_ns=lag_ns,
-            backlog=backlog,
+            loop_ns=30_000,
         )
 
 

@@ -32,7 +32,7 @@ GRAPH: Mapping[str, frozenset[str]] = {
     "guest": frozenset({"arena", "interpreter", "methods", "permits", "policy", "process", "recorder"}),
     "recording-read": frozenset({"recording-format"}),
     "simulate": frozenset({"policy"}),
-    "tools": frozenset({"load", "policy", "recording-format", "recording-read", "simulate"}),
+    "tools": frozenset({"load", "policy", "process", "recording-format", "recording-read", "simulate"}),
     "testing": frozenset({"policy", "process", "recording-format"}),
 }
 # The seams, and the three crates that run inside of the interpreter and what they share.

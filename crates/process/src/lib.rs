@@ -8,6 +8,7 @@
 //! | [`descriptors`] | descriptors of ours among the program's |
 //! | [`forks`] | whether this process is another one than a moment ago |
 //! | [`signals`] | threads that get none |
+//! | [`speed`] | how fast the cores compute now |
 //! | [`objects`] | the loaded objects and the slots through which they call each other |
 //! | [`pages`] | which memory may be written |
 
@@ -19,3 +20,4 @@ pub mod forks;
 pub mod objects;
 pub mod pages;
 pub mod signals;
+pub mod speed;

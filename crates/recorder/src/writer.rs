@@ -11,7 +11,7 @@ use crate::desk::{desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
 use crate::{cost, names, pending, sampler, switch};
-use greenlane_process::{clock, descriptors, forks, signals};
+use greenlane_process::{clock, descriptors, forks, signals, speed};
 use greenlane_recording_format::codec::Encoder;
 use greenlane_recording_format::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
@@ -529,7 +529,7 @@ fn process_event(at_ns: u64, jobs: u32, lag_ns: u64) -> Event {
         threads,
         jobs,
         lag_ns,
-        backlog: 0,
+        loop_ns: speed::loop_ns(),
     }
 }
 

@@ -242,11 +242,11 @@ impl Encoder {
                 threads,
                 jobs,
                 lag_ns,
-                backlog,
+                loop_ns,
             } => {
                 self.first(at_ns);
                 self.numbers(&[cpu_ns, os_wait_ns, rss_bytes, u64::from(threads)]);
-                self.numbers(&[u64::from(jobs), lag_ns, u64::from(backlog)]);
+                self.numbers(&[u64::from(jobs), lag_ns, u64::from(loop_ns)]);
                 12
             }
             Event::Running {
@@ -545,7 +545,7 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             threads: body.small()?,
             jobs: body.small()?,
             lag_ns: body.plain()?,
-            backlog: body.small()?,
+            loop_ns: body.small()?,
         },
         13 => Event::About {
             at_ns,

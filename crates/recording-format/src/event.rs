@@ -169,7 +169,8 @@ pub enum Event {
         stack: Text,
     },
     /// The process as a whole, once a second. `os_wait_ns`: its threads waited for a core, since the start.
-    /// `lag_ns`: largest lateness of its loop since the last one. `backlog`: connections not yet accepted.
+    /// `lag_ns`: largest lateness of its loop since the last one. `loop_ns`: what a loop of fixed work took, by the CPU
+    /// clock, so how fast the cores are; 0 = not known.
     Process {
         at_ns: u64,
         cpu_ns: u64,
@@ -178,7 +179,7 @@ pub enum Event {
         threads: u32,
         jobs: u32,
         lag_ns: u64,
-        backlog: u32,
+        loop_ns: u32,
     },
     /// `unit` has been running since `from_ns` and still does: what there is of a slice that may never end.
     Running {

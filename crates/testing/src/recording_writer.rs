@@ -276,7 +276,7 @@ impl Fields<'_, '_> {
                 threads: self.small("threads")?,
                 jobs: self.small("jobs")?,
                 lag_ns: self.get("lag_ns")?,
-                backlog: self.small("backlog")?,
+                loop_ns: self.small("loop_ns")?,
             },
             "running" => Event::Running {
                 at_ns: self.get("at_ns")?,

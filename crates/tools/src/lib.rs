@@ -3,6 +3,7 @@
 mod load;
 mod recording;
 mod simulate;
+mod speed;
 
 /// `greenlane_tools._native`.
 #[pyo3::pymodule(gil_used = false)]
@@ -13,4 +14,6 @@ mod _native {
     use super::recording::Recording;
     #[pymodule_export]
     use super::simulate::simulate;
+    #[pymodule_export]
+    use super::speed::core_loop_ns;
 }

@@ -234,11 +234,11 @@ impl Recording {
                 threads,
                 jobs,
                 lag_ns,
-                backlog,
+                loop_ns,
             } = *event
             {
                 list.append((
-                    *process, at_ns, cpu_ns, os_wait_ns, rss_bytes, threads, jobs, lag_ns, backlog,
+                    *process, at_ns, cpu_ns, os_wait_ns, rss_bytes, threads, jobs, lag_ns, loop_ns,
                 ))?;
             }
         }

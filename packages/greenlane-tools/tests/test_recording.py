@@ -423,7 +423,7 @@ def _one_of_each() -> Recording:
     event("job_open", at_ns=_ns(30), job=8, unit=3, arrival_ns=_ns(29), host="wsgi")
     event("job_name", at_ns=_ns(30), job=8, route="GET /y")
     story.spell("slice", 30, 35, unit=3, job=8)
-    event("process", at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, backlog=17)
+    event("process", at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17)
     event("cost", at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)
     return story.end()
 
@@ -453,7 +453,7 @@ def test_each_field_stands_where_the_rows_declare_it() -> None:
     ]  # fmt: skip
     assert found.samples == [
         rows.Sample(
-            process=0, at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, backlog=17
+            process=0, at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17
         )
     ]
     assert found.costs == [rows.Cost(process=0, at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)]

@@ -83,7 +83,7 @@ EVENTS: list[tuple[str, dict[str, int | str]]] = [
             "threads": 64,
             "jobs": 3,
             "lag_ns": 5,
-            "backlog": 128,
+            "loop_ns": 128,
         },
     ),
     ("about", {"at_ns": START_NS, "json": '{"pid": 1}'}),

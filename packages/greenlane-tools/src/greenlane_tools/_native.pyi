@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
-__all__ = ["Recording", "load_run", "simulate"]
+__all__ = ["Recording", "core_loop_ns", "load_run", "simulate"]
 
 @final
 class Recording:
@@ -124,4 +124,10 @@ def load_run(
     errno EMFILE if open files run out, EADDRNOTAVAIL if local ports do, ENOSYS before Linux 5.11.
 
     Cost: 10 to 15 us of CPU a request over kept connections, 50 us over new ones.
+    """
+
+def core_loop_ns() -> int:
+    """What a loop of fixed work takes on this thread now, by its CPU clock: the `loop_ns` of a recording's samples.
+
+    Cost: 0.06 ms of CPU, without the GIL.
     """

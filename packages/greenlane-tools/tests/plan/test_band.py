@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from tests.plan.models import pricing
@@ -54,3 +55,11 @@ def test_a_model_by_hand_is_not_drawn_again() -> None:
     band = _band(pricing(times=0.2), goal)
     assert 303 < band.low_ms < band.high_ms < 500
     assert 0.99 < band.low_within <= band.high_within <= 1
+
+
+def test_a_machine_whose_speed_was_steady_has_narrower_bands() -> None:
+    def width(spread: float | None) -> float:
+        band = _band(replace(pricing(times=0.2), loop_spread=spread), Goal("GET /bikes", 0.99, 500))
+        return band.high_ms / band.low_ms
+
+    assert width(0.0) < width(None) < width(0.3) / 1.2

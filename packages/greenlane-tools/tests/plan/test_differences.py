@@ -97,3 +97,16 @@ def test_routes_of_one_side_are_named_and_those_of_none_refused() -> None:
     assert list(found.gone) == ["GET /a"] and not found.come
     with pytest.raises(PlanError, match="a route of both"):
         compared(old, both)
+
+
+def test_a_slower_machine_is_no_slower_release() -> None:
+    old, same = pair(service(5, cv=0.1), service(5, cv=0.1), 1)
+    old, slow = replace(old, loop_us=30.0), replace(same, loop_us=30.0).slowed(1.4)
+    found = compared(old, slow)
+    assert not any(each.changed for each in found.differences)
+    assert "The cores were 1.40 times slower than before; CPU is told at the speed that they had before." in answers(
+        found
+    )
+    unknown = compared(old, replace(slow, loop_us=None))
+    assert any(each.changed for each in unknown.differences)
+    assert any("is not in both recordings" in sentence for sentence in answers(unknown))

@@ -14,13 +14,14 @@ from greenlane.errors import PlanError
 from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
+from greenlane_tools.plan.recorded_host import core_speed
 from greenlane_tools.plan.recorded_steps import shortened, steps_of
 from greenlane_tools.plan.route import NOBODY, Step
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.sources import opened
 from greenlane_tools.reader.recording import Recording
-from greenlane_tools.reader.rows import Segment
-from tests.recordings import MS, pricing
+from greenlane_tools.reader.rows import Sample, Segment
+from tests.recordings import MS, S, pricing
 
 
 @pytest.fixture(scope="module")
@@ -220,3 +221,14 @@ def test_a_real_program_is_profiled_as_it_is(
     ]
     assert sum(len(each) == 1 for each in slept) > requests / 2
     assert opened(str(tmp_path / "r.glr")).to_json() == found.to_json()
+
+
+def test_the_cores_speed_is_told_by_stretches_of_ten_seconds() -> None:
+    def samples(seconds: int) -> list[Sample]:
+        slow = (30_000, 42_000)
+        return [Sample(1, n * S, 0, 0, 0, 1, 0, 0, slow[n // 10 % 2]) for n in range(seconds)]
+
+    loop_us, spread = core_speed(samples(40), 0, 40 * S)
+    assert loop_us == 36 and spread == pytest.approx(math.log(1.4) / 2 * math.sqrt(4 / 3), abs=1e-3)
+    assert core_speed(samples(15), 0, 40 * S) == (36, None)
+    assert core_speed([Sample(1, S, 0, 0, 0, 1, 0, 0, 0)], 0, 40 * S) == (None, None)

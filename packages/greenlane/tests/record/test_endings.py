@@ -89,10 +89,12 @@ def test_a_program_that_ends_says_so(leave: str, tmp_path: Path) -> None:
 
 def test_the_recording_says_what_it_cost(tmp_path: Path) -> None:
     assert record("work(times=200, seconds=0.001)", cwd=tmp_path).code == 0
-    (cost,) = recorded(tmp_path).costs
+    recording = recorded(tmp_path)
+    (cost,) = recording.costs
     assert cost.events >= 600
     assert 5_000 <= cost.thousand_ns <= 2_000_000
     assert cost.writer_ns > 0
+    assert all(5_000 <= sample.loop_ns <= 2_000_000 for sample in recording.samples)
     assert cost.hooks_ns == cost.events * cost.thousand_ns // 1000
     assert " events at " in greenlane("report", "r.glr", "-o", "-", cwd=tmp_path).out
     rows = json.loads(greenlane("report", "r.glr", "--json", cwd=tmp_path).out)["rows"]

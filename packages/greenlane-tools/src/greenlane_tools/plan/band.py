@@ -18,7 +18,7 @@ from typing import Final
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.options import Judged, cell_of, predicted
 from greenlane_tools.plan.profile import Mean, Profile, Route
-from greenlane_tools.plan.route import Kind, Step
+from greenlane_tools.plan.route import Kind
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import simulate_cells
 
@@ -28,9 +28,11 @@ __all__ = ["SPEED", "WINDOW_S", "Band", "bands"]
 DRAWS: Final = 19
 #: Length of a measurement, s: as dashboards have it.
 WINDOW_S: Final = 300.0
-#: Spread of the cores' speed, as the standard deviation of its logarithm, where nobody has measured it. A quiet machine
-#: has 0.02; a shared one whose cores run at two speeds 0.3. Arbitrary in between.
+#: Spread of the cores' speed, as the standard deviation of its logarithm, where the recording does not tell it. A quiet
+#: machine has 0.02; a shared one whose cores run at two speeds 0.3. Arbitrary in between.
 SPEED: Final = 0.08
+#: The next minutes may be others than those that were recorded. Arbitrary.
+LEAST_SPEED: Final = 0.02
 #: The model's own error: a factor of latencies, and of the share that is late.
 MODEL: Final = 1.1
 #: Requests of a draw: fewer give no percentile, more take time and stray no less.
@@ -81,27 +83,17 @@ def _band(goal: Goal, draws: Sequence[Judged]) -> Band:
 
 
 def _drawn(profile: Profile, chance: random.Random) -> Profile:
-    slower = math.exp(chance.gauss(0.0, SPEED))
-    exact = profile.source == "model"
-    routes = tuple(_again(route, slower, None if exact else chance) for route in profile.routes)
-    return replace(profile, routes=routes, overhead_ms=profile.overhead_ms * slower)
+    spread = SPEED if profile.loop_spread is None else max(LEAST_SPEED, profile.loop_spread)
+    slower = math.exp(chance.gauss(0.0, spread))
+    if profile.source != "model":
+        profile = replace(profile, routes=tuple(_again(route, chance) for route in profile.routes))
+    return profile.slowed(slower)
 
 
-def _again(route: Route, slower: float, chance: random.Random | None) -> Route:
-    """A route of which these requests had been seen, on cores that are so many times slower."""
-    if chance is None:
-        drawn, mean = route.sequences, route.demand
-    else:
-        drawn = tuple(chance.choices(route.sequences, k=len(route.sequences)))
-        was, now, exact = (replace(route, mean=None).demand, replace(route, mean=None, sequences=drawn).demand,
-                           route.demand)  # fmt: skip
-        mean = Mean(*(exact.of(kind) * now.of(kind) / was.of(kind) if was.of(kind) else 0.0 for kind in _ORDER))
-    return replace(
-        route,
-        sequences=tuple(replace(each, steps=tuple(_slower(step, slower) for step in each.steps)) for each in drawn),
-        mean=replace(mean, cpu_ms=mean.cpu_ms * slower, free_ms=mean.free_ms * slower),
-    )
-
-
-def _slower(step: Step, slower: float) -> Step:
-    return replace(step, ms=step.ms * slower) if step.kind in ("cpu", "free") else step
+def _again(route: Route, chance: random.Random) -> Route:
+    """A route of which these requests had been seen."""
+    drawn = tuple(chance.choices(route.sequences, k=len(route.sequences)))
+    was, now, exact = (replace(route, mean=None).demand, replace(route, mean=None, sequences=drawn).demand,
+                       route.demand)  # fmt: skip
+    mean = Mean(*(exact.of(kind) * now.of(kind) / was.of(kind) if was.of(kind) else 0.0 for kind in _ORDER))
+    return replace(route, sequences=drawn, mean=mean)

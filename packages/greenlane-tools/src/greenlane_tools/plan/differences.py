@@ -2,8 +2,9 @@
 
 Rates are taken as they were before, so that more visitors do not read as a slower release. Intervals are from a
 bootstrap over the sequences of each profile: each route's sample is drawn again, with its weights, and the statistic is
-computed anew. They hold what requests differ by; a machine that was slower that day is not in them, so a change is one
-only if it is also larger than `NOISE_FRAC`.
+computed anew. They hold what requests differ by. CPU is told at the speed that the cores had before, by the loop of
+fixed work that both recordings timed; without it a slower machine reads as a slower release. What a machine does from
+day to day is in neither, so a change is one only if it is also larger than `NOISE_FRAC`.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class ProfileComparison:
     come: Sequence[str]
     #: Times the load before at which the service is full, before and after.
     full: tuple[float, float]
+    #: By so many times the cores were slower; None = not known of both.
+    slower: float | None = None
 
     def of(self, route: str, measure: Measure) -> ProfileDifference | None:
         """One of them."""
@@ -113,7 +116,8 @@ def compared(old: Profile, new: Profile, *, seed: int = 1) -> ProfileComparison:
         hint = "compare two profiles of one service"
         raise PlanError("compare the profiles", name="routes", value=0, rule=rule, hint=hint)
     chance = random.Random(seed)
-    then = _at_rates(new, old)
+    slower = new.loop_us / old.loop_us if new.loop_us and old.loop_us else None
+    then = _at_rates(new, old).slowed(1 / (slower or 1.0))
     before, after = _Drawn(old, names, chance), _Drawn(then, names, chance)
     found = [
         difference
@@ -128,6 +132,7 @@ def compared(old: Profile, new: Profile, *, seed: int = 1) -> ProfileComparison:
         gone=[route.route for route in old.routes if route.route not in names],
         come=[route.route for route in new.routes if route.route not in names],
         full=(_full_at(old), _full_at(then)),
+        slower=slower,
     )
 
 
@@ -203,7 +208,7 @@ def _difference(name: str, measure: Measure, before: _Drawn, after: _Drawn) -> P
 
 def answers(found: ProfileComparison) -> list[str]:
     """What a person asks after a release, most important first."""
-    said = [_full(found), *_routes(found)]
+    said = [_full(found), *_routes(found), _cores(found)]
     if found.come:
         said.append(f"New: {', '.join(found.come)}.")
     if found.gone:
@@ -253,6 +258,15 @@ def _full(found: ProfileComparison) -> str:
         return f"At the load before, the service is full at {factor(old)} that load, now at {factor(new)} ({known})."
     way = "nearer" if new < old else "further away"
     return f"The cliff is {way}: the service was full at {factor(old)} the load before, now at {factor(new)}."
+
+
+def _cores(found: ProfileComparison) -> str:
+    if found.slower is None:
+        return "How fast the cores were is not in both recordings: a slower machine would read as a slower release."
+    if abs(found.slower - 1) <= NOISE_FRAC:
+        return ""
+    way, times = ("slower", found.slower) if found.slower > 1 else ("faster", 1 / found.slower)
+    return f"The cores were {times:.2f} times {way} than before; CPU is told at the speed that they had before."
 
 
 def _routes(found: ProfileComparison) -> list[str]:

@@ -90,6 +90,10 @@ class Profile:
     switch_interval_ms: float | None = None
     #: CPU of a process that belongs to no request, by request: accepting, parsing, collecting.
     overhead_ms: float = 0.0
+    #: How fast the cores were: what a loop of fixed work took, and the deviation of its logarithm between stretches
+    #: of 10 s. None = not known.
+    loop_us: float | None = None
+    loop_spread: float | None = None
     #: What a reader must know, each a sentence.
     notes: tuple[str, ...] = ()
 
@@ -136,6 +140,12 @@ class Profile:
             arrivals=replace(self.arrivals, dispersion=told_dispersion(self.arrivals.dispersion, self.seconds)),
         )
 
+    def slowed(self, times: float) -> Profile:
+        """The same on cores that are so many times slower."""
+        loop_us = self.loop_us * times if self.loop_us is not None else None
+        routes = tuple(route.slowed(times) for route in self.routes)
+        return replace(self, routes=routes, overhead_ms=self.overhead_ms * times, loop_us=loop_us)
+
     def unlocks(self, host: str) -> bool:
         """Whether what its loop was seen to compute without the GIL would run beside others on that host."""
         return self.host in LOOPS and host not in LOOPS
@@ -169,6 +179,8 @@ class Profile:
             "slots": self.slots,
             "switch_interval_ms": self.switch_interval_ms,
             "overhead_ms": rounded(self.overhead_ms),
+            "loop_us": self.loop_us,
+            "loop_spread": self.loop_spread,
             "requests": self.requests,
             "arrivals": {
                 "rate_per_s": self.arrivals.rate_per_s,
@@ -210,6 +222,8 @@ def profile_of(fields: Fields) -> Profile:
         slots=fields.whole("slots", 0, least=1) or None,
         switch_interval_ms=fields.perhaps("switch_interval_ms", open_=True),
         overhead_ms=fields.number("overhead_ms", 0.0),
+        loop_us=fields.perhaps("loop_us", open_=True),
+        loop_spread=fields.perhaps("loop_spread"),
         arrivals=_arrivals(fields.table("arrivals"), routes),
         upstreams=_upstreams(fields, routes),
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),

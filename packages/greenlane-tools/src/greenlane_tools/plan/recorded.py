@@ -22,7 +22,7 @@ from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import amount, count, share
 from greenlane_tools.plan.measured import Measured
 from greenlane_tools.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
-from greenlane_tools.plan.recorded_host import host_of, off_s, overhead_ms, seen_s, slots_of, spread
+from greenlane_tools.plan.recorded_host import core_speed, host_of, off_s, overhead_ms, seen_s, slots_of, spread
 from greenlane_tools.plan.recorded_steps import Life, Upstreams, shortened, steps_of
 from greenlane_tools.plan.route import Kind, Step
 from greenlane_tools.plan.route import Sequence as Sampled
@@ -78,6 +78,8 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
     made = (_Sampling(recording, route, of, upstreams, host).made(seconds) for route, of in by_route.items())
     found = [replace(each, unlocked_frac=unlocked.get(each.route)) for each in made]
     overhead = overhead_ms(recording, jobs)
+    first_ns, last_ns = min(job.arrival_ns for job in jobs), max(job.end_ns for job in jobs)
+    loop_us, loop_spread = core_speed(recording.samples, first_ns, last_ns)
     return Profile(
         name=name,
         source="recording",
@@ -88,6 +90,8 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
         slots=slots_of(recording.processes, host),
         switch_interval_ms=interval_ns(recording.processes) / 1e6 if _tells(recording, "interval_ms") else None,
         overhead_ms=round(overhead or 0.0, 5),
+        loop_us=loop_us,
+        loop_spread=loop_spread,
         arrivals=Arrivals(
             rate_per_s=math.fsum(route.rate_per_s for route in found),
             dispersion=spread([job.arrival_ns for job in jobs]),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from statistics import fmean, stdev
 from typing import Final
 
 from greenlane_tools.reader.rows import Job, Process, Sample
 from greenlane_tools.report.subject import RecordedRows
 
-__all__ = ["host_of", "off_s", "overhead_ms", "seen_s", "slots_of", "spread"]
+__all__ = ["core_speed", "host_of", "off_s", "overhead_ms", "seen_s", "slots_of", "spread"]
 
 _TASKS: Final = ("celery", "greenlane.work")
 #: Hosts whose requests are tasks of asyncio.
@@ -29,6 +31,9 @@ _OPTIONS: Final[Mapping[str, tuple[tuple[str, ...], int | None]]] = {
 _S: Final = 1_000_000_000
 #: Fewer seconds say nothing about bursts.
 _LEAST_BINS: Final = 10
+#: Of the recording, over which the cores' speed is one; fewer of them do not tell its spread.
+_STRETCH_NS: Final = 10 * _S
+_LEAST_STRETCHES: Final = 3
 #: Less than this of a process says nothing.
 _LEAST_NS: Final = 2_000_000_000
 
@@ -116,6 +121,22 @@ def spread(arrivals_ns: Sequence[int]) -> float | None:
             counts[second] += 1
     mean = sum(counts) / bins
     return round(sum((each - mean) ** 2 for each in counts) / (bins - 1) / mean, 4) if mean else None
+
+
+def core_speed(samples: Iterable[Sample], first_ns: int, last_ns: int) -> tuple[float | None, float | None]:
+    """What the recorder's loop took, us, and the standard deviation of its logarithm between stretches of 10 s.
+
+    None = not known: a recording of an older release, or shorter than three stretches.
+    """
+    stretches: dict[int, list[int]] = {}
+    for sample in samples:
+        if sample.loop_ns and first_ns <= sample.at_ns <= last_ns:
+            stretches.setdefault((sample.at_ns - first_ns) // _STRETCH_NS, []).append(sample.loop_ns)
+    if not stretches:
+        return None, None
+    means = [fmean(each) for each in stretches.values()]
+    spread = stdev(map(math.log, means)) if len(means) >= _LEAST_STRETCHES else None
+    return round(fmean(means) / 1e3, 3), None if spread is None else round(spread, 4)
 
 
 def overhead_ms(recording: RecordedRows, jobs: Sequence[Job]) -> float | None:

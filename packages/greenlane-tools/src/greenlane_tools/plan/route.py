@@ -126,6 +126,18 @@ class Route:
         """Mean time by kind: over all requests where that is known, else over the sequences."""
         return self.mean or _mean_of(self.sequences)
 
+    def slowed(self, times: float) -> Route:
+        """The same on cores that are so many times slower. I/O takes what it took."""
+        sequences = tuple(
+            replace(each, steps=tuple(_slowed(step, times) for step in each.steps)) for each in self.sequences
+        )
+        mean = self.mean and replace(self.mean, cpu_ms=self.mean.cpu_ms * times, free_ms=self.mean.free_ms * times)
+        return replace(self, sequences=sequences, mean=mean)
+
+
+def _slowed(step: Step, times: float) -> Step:
+    return replace(step, ms=step.ms * times) if step.kind in ("cpu", "free") else step
+
 
 def _mean_of(sequences: Iterable[Sequence]) -> Mean:
     """Their mean by weight, in one pass: a plan asks for it for each of its cells."""

@@ -186,7 +186,8 @@ class Sample(NamedTuple):
     threads: int
     jobs: int
     lag_ns: int
-    backlog: int
+    #: What a loop of fixed work took, by the CPU clock; 0 = not known.
+    loop_ns: int
 
 
 class Cost(NamedTuple):

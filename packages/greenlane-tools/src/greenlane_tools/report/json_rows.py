@@ -163,7 +163,6 @@ def _workers(study: ReportStudy) -> Iterator[Row]:
             "p99_ms": ms(each.latency_p99_ns),
             "os_wait_frac": rounded(each.os_wait_frac),
             "rss_mb": rounded(each.rss_bytes / 1e6),
-            "backlog": each.backlog,
         }
 
 
@@ -264,7 +263,6 @@ def _scaling(study: ReportStudy) -> Iterator[Row]:
         "hottest_busy_frac": rounded(found.hottest_busy_frac),
         "hottest_second_frac": rounded(found.hottest_second_frac),
         "mean_busy_frac": rounded(found.mean_busy_frac),
-        "backlog": found.backlog,
     }
 
 

@@ -49,7 +49,6 @@ class RecordedWorker:
     latency_p99_ns: int | None
     os_wait_frac: float | None
     rss_bytes: int
-    backlog: int
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,6 @@ def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], wh
         latency_p99_ns=nearest(latencies, 0.99) if latencies else None,
         os_wait_frac=(ordered[-1].os_wait_ns - ordered[0].os_wait_ns) / wall_ns if wall_ns else None,
         rss_bytes=max((each.rss_bytes for each in ordered), default=0),
-        backlog=max((each.backlog for each in ordered), default=0),
     )
 
 
@@ -233,8 +231,6 @@ class Scaling:
     hottest_busy_frac: float | None
     hottest_second_frac: float | None
     mean_busy_frac: float | None
-    #: Largest number of connections that nobody had accepted.
-    backlog: int
 
 
 def scaling_of(jobs: Iterable[Job], samples: Sequence[Sample], balance: Balance) -> Scaling:
@@ -248,5 +244,4 @@ def scaling_of(jobs: Iterable[Job], samples: Sequence[Sample], balance: Balance)
         hottest_busy_frac=hottest.busy_frac if hottest else None,
         hottest_second_frac=hottest.busiest_second_frac if hottest else None,
         mean_busy_frac=balance.mean_busy_frac,
-        backlog=max((sample.backlog for sample in samples), default=0),
     )

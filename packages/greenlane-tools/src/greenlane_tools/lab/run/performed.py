@@ -48,6 +48,8 @@ class Run:
     late: str = ""
     # When its load began, by the monotonic clock; 0 = not known.
     began_ns: int = 0
+    # What a loop of fixed work took meanwhile, mean: how fast the cores were; 0 = not known.
+    loop_ns: float = 0.0
     # By how much the wall clock was set meanwhile.
     clock_step_ms: float = 0.0
     faults: tuple[Done, ...] = ()

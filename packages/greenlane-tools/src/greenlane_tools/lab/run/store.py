@@ -35,6 +35,7 @@ _SAMPLES: Final = "samples"
 # Fields of a `Run` besides its requests that are numbers and words.
 _PLAIN: Final = (
     *("seconds", "cpu_ms", "wall_s", "pss_mb", "others_cores", "lag_p99_ms", "late", "began_ns", "clock_step_ms"),
+    "loop_ns",
     *("dead", "said"),
 )
 

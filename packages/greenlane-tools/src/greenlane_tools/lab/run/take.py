@@ -14,6 +14,7 @@ from greenlane_tools.lab.run.pacing import arrivals_of, plan_of, warm_up_plan
 from greenlane_tools.lab.run.performed import Closed, Run, Turn
 from greenlane_tools.lab.run.server import Server
 from greenlane_tools.lab.scenario.scenario import Scenario
+from greenlane_tools.lab.speed import CoreSpeed
 
 __all__ = ["settle", "take", "warm_up"]
 
@@ -37,11 +38,13 @@ def take(
     arrivals = arrivals_of(scenario, plan)
     service_ns = {pid: processes.cpu_ns([pid]) for pid in server.pids()}
     family_ns, busy_ns = processes.family_ns(), processes.machine_busy_ns()
+    speed = CoreSpeed()
     began_ns, wall_ahead_ns = time.monotonic_ns(), _wall_ahead_ns()
     with Faults(scenario, server, arena.shared) as faults:
 
         def told(sent: int, over: int) -> None:  # for the first time when the run begins
             faults.begin()
+            speed.look()
             if progress is not None:
                 progress(sent, over)
 
@@ -57,6 +60,7 @@ def take(
         turn=turn, seconds=plan.seconds, samples=found.samples, cpu_ms=cpu_ms,
         wall_s=max(plan.seconds, last_s), pss_mb=processes.pss_mb(pids), others_cores=others_ns / elapsed_ns,
         lag_p99_ms=found.lag_p99_ms, late=found.warning(), began_ns=found.began_ns,
+        loop_ns=speed.loop_ns,
         clock_step_ms=(_wall_ahead_ns() - wall_ahead_ns) / 1e6, faults=faults.done(found.began_ns), dead=dead,
         said=server.said() if dead else "", contrast=contrast,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.plan.advice import Advice
 from greenlane_tools.plan.band import bands
+from greenlane_tools.plan.differences import NOISE_FRAC
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
 from greenlane_tools.plan.options import Option
@@ -70,13 +72,15 @@ def proven(
         contenders.append(contender_of(name, option.set_up, classes, application, settings))
     whole = replace(asked, contenders=tuple(contenders))
     result = run_scenario(whole, [one.name for one in contenders], stored(whole, folder / "runs"), talk, fresh=fresh)
+    # The twin computes by the CPU clock: it takes the recorded time on any cores.
+    slower = {name: _slower(advice, name, result) if scenario else None for name in options}
     rows = [
-        _compared(advice, goal, name, option, result, classes[goal.route])
+        _compared(advice, goal, name, option, result, classes[goal.route], slower[name] or 1.0)
         for name, option in options.items()
         for goal in advice.judged
         if goal.route in classes
     ]
-    return Proof(tuple(rows), tuple(_notes(advice, options, result)), result)
+    return Proof(tuple(rows), (*_notes(options, result), *_cores(slower)), result)
 
 
 def _options(advice: Advice) -> dict[str, Option]:
@@ -99,14 +103,17 @@ def _asked(advice: Advice, folder: Path, name: str, seconds: float) -> tuple[Sce
     return found, matched(found, advice.profile), application_of(found)
 
 
-def _compared(advice: Advice, goal: Goal, name: str, option: Option, result: Result, class_: str) -> Compared:
+def _compared(
+    advice: Advice, goal: Goal, name: str, option: Option, result: Result, class_: str, slower: float
+) -> Compared:
     """Of the requests that were answered in all repetitions; what was not answered counts as late."""
     runs = [run for run in result.runs if run.turn.contender == name]
     found = Samples.joined([run.samples for run in runs]).of(class_)
     latencies_ms = np.sort(found.answered())
     count, asked = len(latencies_ms), max(1, len(found.status))
     seconds = sum(run.seconds for run in runs)
-    band = bands(advice.profile, option.set_up, [goal], seed=advice.seed, window_s=seconds)[goal.route, goal.limit_ms]
+    profile = advice.profile.slowed(slower)
+    band = bands(profile, option.set_up, [goal], seed=advice.seed, window_s=seconds)[goal.route, goal.limit_ms]
     return Compared(
         name,
         band,
@@ -116,7 +123,22 @@ def _compared(advice: Advice, goal: Goal, name: str, option: Option, result: Res
     )
 
 
-def _notes(advice: Advice, options: dict[str, Option], result: Result) -> Sequence[str]:
+def _slower(advice: Advice, name: str, result: Result) -> float | None:
+    """By how many times the cores were slower than while it was recorded; None = not known of both."""
+    recorded_us = advice.profile.loop_us
+    loops_ns = [run.loop_ns for run in result.runs if run.turn.contender == name and run.loop_ns]
+    return fmean(loops_ns) / 1000 / recorded_us if loops_ns and recorded_us else None
+
+
+def _cores(slower: Mapping[str, float | None]) -> list[str]:
+    return [
+        f"While {name} ran the cores took {times:.2f} times what they took in the recording; its bands are for that."
+        for name, times in slower.items()
+        if times is not None and abs(times - 1) > NOISE_FRAC
+    ]
+
+
+def _notes(options: dict[str, Option], result: Result) -> Sequence[str]:
     notes = list(result.remarks)
     usable = len(os.sched_getaffinity(0))
     for name, option in options.items():
