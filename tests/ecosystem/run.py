@@ -16,6 +16,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
@@ -110,10 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = sys.stderr if asked.json else sys.stdout
     try:
         interpreter = asked.python or python(_say)
-        for suite in suites:
-            rows += compare(suite, modes, interpreter, known().get(suite.name, {}))
-            for row in rows[-len(modes) :]:
-                _show(row, out)
+        if len(suites) > 1 and asked.beside > 1:
+            rows = side_by_side([suite.name for suite in suites], asked, interpreter)
+        else:
+            for suite in suites:
+                rows += compare(suite, modes, interpreter, known().get(suite.name, {}))
+        for row in rows:
+            _show(row, out)
     except KeyboardInterrupt:
         _say("interrupted")
         return 130
@@ -148,6 +152,31 @@ def known() -> dict[str, dict[str, str]]:
     """Give the known differences: suite -> test -> reason."""
     with (HERE / "known.toml").open("rb") as stream:
         return tomllib.load(stream)
+
+
+def side_by_side(names: Sequence[str], asked: argparse.Namespace, interpreter: Path) -> list[Row]:
+    """Run suites in processes of their own, some at a time: they mostly wait. Gives the rows in the order of the names.
+
+    Each process shows its rows on stderr when it has them.
+    """
+    options = ["--json", "--suites", str(asked.suites), "--python", str(interpreter)]
+    options += ["--slice"] * asked.slice + [word for mode in asked.mode or () for word in ("--mode", mode)]
+
+    def rows_of(name: str) -> list[Row]:
+        command = [sys.executable, "-m", "tests.ecosystem.run", "--suite", name, *options]
+        launched = [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), "", "", *command]
+        done = subprocess.run(launched, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+        if not done.stdout:
+            raise RuntimeError(f"suite {name}: its process ended with {done.returncode} and told nothing")
+        return [Row(**row) for row in json.loads(done.stdout)["rows"]]
+
+    with ThreadPoolExecutor(asked.beside) as pool:
+        try:
+            return [row for rows in pool.map(rows_of, names) for row in rows]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_descendants()
+            raise
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------
@@ -379,6 +408,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this one; may be given again")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this one, beside stock")
     parser.add_argument("--slice", action="store_true", help="only what CI runs, in three minutes")
+    parser.add_argument("--beside", type=int, default=2, metavar="N", help="suites at a time (2)")
     parser.add_argument("--suites", metavar="FILE", type=Path, default=HERE / "suites.toml", help="other suites")
     parser.add_argument("--python", metavar="PATH", type=Path, help="run them there: what they need is installed")
     parser.add_argument("--list", action="store_true", help="name the suites")
