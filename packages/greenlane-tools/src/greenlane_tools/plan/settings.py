@@ -100,7 +100,7 @@ def _deadlines(advice: Advice) -> str:
     more = f" and {len(due) - _NAMED} more" if len(due) > _NAMED else ""
     return (
         f"Requests must bring their deadlines ({', '.join(due[:_NAMED])}{more}) as {Settings().deadline_headers[0]}; "
-        "else set deadline_ms in [lanes.NAME]."
+        "else set deadline_ms in [lanes.NAME]. `greenlane serve` believes them of trusted_proxies only."
     )
 
 

@@ -166,7 +166,12 @@ def contender_of(
         raise _no(
             set_up, "host", set_up.host, f"one of {', '.join(_WORKERS)}", "the lab serves WSGI applications by gunicorn"
         )
-    env = {"GREENLANE_CONFIG": str(settings) if settings else "", **_switching(set_up)}
+    # Requests bring the deadlines of the recorded ones.
+    env = {
+        "GREENLANE_CONFIG": str(settings) if settings else "",
+        "GREENLANE_TRUSTED_PROXIES": "127.0.0.1",
+        **_switching(set_up),
+    }
     if set_up.queue == "central":
         command = (
             *GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",
