@@ -23,7 +23,7 @@ pub(super) enum Lent {
 }
 
 pub(super) struct Holder {
-    face: Arc<ThreadFace>,
+    pub(super) face: Arc<ThreadFace>,
     /// Whose profile looks at the GIL belong to; None = it was charged.
     pub(super) learns: Option<(Arc<Route>, usize)>,
     pub(super) since_ns: u64,
@@ -103,7 +103,7 @@ impl Holder {
         cpu_ns.saturating_sub(seen_ns) * 2 >= now_ns.saturating_sub(when_ns)
     }
 
-    /// Whether its thread has used no CPU for `still_ns`; remembers when it last did.
+    /// Whether its thread has used no CPU for `still_ns`, although it could have; remembers when it last did.
     pub(super) fn stands_still(&mut self, now_ns: u64, still_ns: u64) -> bool {
         let Some(cpu_ns) = clock::read(self.face.cpu_clock()) else {
             return true; // Its thread has ended.
@@ -113,7 +113,8 @@ impl Holder {
         self.watched_ns = now_ns;
         match self.cpu_moved.filter(|_| !late) {
             Some((when_ns, seen_ns)) if cpu_ns.saturating_sub(seen_ns) < STILL_CPU_NS => {
-                now_ns.saturating_sub(when_ns) >= still_ns
+                // The machine may have others to run: such a thread stands still and computes all the same.
+                now_ns.saturating_sub(when_ns) >= still_ns && !self.face.is_runnable()
             }
             _ => {
                 self.cpu_moved = Some((now_ns, cpu_ns));

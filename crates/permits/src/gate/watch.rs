@@ -2,7 +2,7 @@
 //!
 //! It lends a holder's permit on when
 //! - the holder's thread CPU clock stands still (it blocks where no probe sees it),
-//! - the GIL is found free while the holder computes (numpy, zlib: nothing to take turns for),
+//! - it computes while another thread has the GIL (numpy, zlib: nothing to take turns for),
 //! - the holder has used the CPU of its share: from then on it competes with the next, as threads do.
 //!
 //! A holder that was lent because it stood still and computes again counts again.
@@ -10,6 +10,7 @@
 use super::holder::Lent;
 use super::{Gate, State};
 use crate::counters::{add, Counters};
+use crate::face::ThreadFace;
 use crate::routes::Route;
 use greenlane_process::clock;
 use pyo3::Python;
@@ -21,8 +22,11 @@ const WATCH_NS: u64 = 2_000_000;
 /// Time between two looks that agree that the GIL is free, and after one that found it held.
 const SECOND_LOOK_NS: u64 = 300_000;
 const NEXT_LOOK_NS: u64 = 8_000_000;
-/// Taking the GIL within this time means that it was free: from a computing thread it takes a switch interval.
+/// Taking the GIL within this time means that it was free, or just given on: from a computing thread it takes a switch
+/// interval.
 const FREE_NS: u64 = 60_000;
+/// For how long the GIL is then kept from the holder, who computes on if it needs none.
+const KEPT_NS: u64 = 80_000;
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
 
@@ -50,7 +54,8 @@ impl Gate {
             } else if holder.stands_still(now_ns, still_ns) {
                 to_lend = Some((held, holder.still(), &counters.lent_still));
             } else if self.gil && now_ns >= holder.look_at_ns {
-                look_at = Some((held, holder.learns.clone(), holder.is_busy(now_ns)));
+                let (face, learns) = (Arc::clone(&holder.face), holder.learns.clone());
+                look_at = Some((held, face, learns, holder.is_busy(now_ns)));
             } else {
                 pause_ns = pause_ns.min(holder.look_at_ns.saturating_sub(now_ns).max(100_000));
             }
@@ -61,16 +66,17 @@ impl Gate {
         }
         drop(state);
         match look_at {
-            Some((held, learns, busy)) => self.look(held, busy, learns, counters),
+            Some((held, face, learns, busy)) => self.look(held, &face, busy, learns, counters),
             None => pause_ns,
         }
     }
 
-    /// Takes the GIL for a moment to learn whether it was free; lends after two free looks in a row between which the
-    /// holder was `busy`. A holder that is not teaches nothing: it sleeps, or waits for the GIL itself.
+    /// Takes the GIL for a moment to learn whether the holder computes without it; lends after two such looks in a row
+    /// between which the holder was `busy`. A holder that is not teaches nothing: it sleeps, or waits for the GIL itself.
     fn look(
         &self,
         held: u64,
+        face: &ThreadFace,
         busy: bool,
         learns: Option<(Arc<Route>, usize)>,
         counters: &Counters,
@@ -78,7 +84,7 @@ impl Gate {
         add(&counters.looks, 1);
         let before_ns = clock::monotonic_ns();
         let Some((free, again)) = Python::try_attach(|_| {
-            let free = clock::monotonic_ns() - before_ns < FREE_NS;
+            let free = clock::monotonic_ns() - before_ns < FREE_NS && computes_meanwhile(face);
             let again = learns.is_some_and(|(route, phase)| {
                 route.with(phase, |profile| {
                     if busy {
@@ -128,4 +134,17 @@ impl Gate {
         let granted = state.queue.lend(now_ns, held);
         self.settle(state, granted, now_ns);
     }
+}
+
+/// Whether that thread computes while this one has the GIL.
+fn computes_meanwhile(face: &ThreadFace) -> bool {
+    let Some(before_ns) = clock::read(face.cpu_clock()) else {
+        return false;
+    };
+    let until_ns = clock::monotonic_ns() + KEPT_NS;
+    while clock::monotonic_ns() < until_ns {
+        std::hint::spin_loop();
+    }
+    let after_ns = clock::read(face.cpu_clock()).unwrap_or(0);
+    after_ns.saturating_sub(before_ns) >= KEPT_NS / 2
 }
