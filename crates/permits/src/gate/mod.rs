@@ -157,7 +157,7 @@ impl Gate {
             return Some(Answer::Granted(ticket));
         }
         if !wait {
-            state.queue.cancel(now_ns, ticket);
+            state.queue.cancel(ticket);
             return None;
         }
         let waiter = Waiter {
@@ -214,7 +214,7 @@ impl Gate {
         let Some(holder) = state.holders.remove(&ticket) else {
             return (None, state.queue.holders() == 0);
         };
-        let granted = state.queue.release(now_ns, ticket);
+        let granted = state.queue.release(ticket);
         let idle = self.settle(state, granted, now_ns);
         (Some(now_ns.saturating_sub(holder.since_ns)), idle)
     }
@@ -247,7 +247,7 @@ impl Gate {
             .collect();
         let mut gone = Vec::new();
         for ticket in tickets {
-            state.queue.cancel(now_ns, ticket); // Frees no permit, so it grants nothing.
+            state.queue.cancel(ticket); // Frees no permit, so it grants nothing.
             gone.extend(state.waiters.remove(&ticket));
         }
         for waiter in &gone {
@@ -274,7 +274,7 @@ impl Gate {
             return false;
         }
         state.waiters.remove(&ticket);
-        let granted = state.queue.cancel(now_ns, ticket);
+        let granted = state.queue.cancel(ticket);
         self.settle(state, granted, now_ns);
         true
     }

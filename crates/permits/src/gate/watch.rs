@@ -131,7 +131,7 @@ impl Gate {
             holder.lent = lent;
             add(counter, 1);
         }
-        let granted = state.queue.lend(now_ns, held);
+        let granted = state.queue.lend(held);
         self.settle(state, granted, now_ns);
     }
 }
