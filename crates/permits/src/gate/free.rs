@@ -1,23 +1,16 @@
 //! Phases without a permit: one that has used the CPU of a heavy one is charged, and counts as a holder from then on.
 
 use super::holder::Holder;
-use super::{Gate, State};
+use super::state::{Gate, Seen, State};
 use crate::counters::{add, Counters};
 use crate::face::ThreadFace;
 use greenlane_policy::order::Claim;
 use greenlane_process::clock;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Phases without a permit that are younger are not looked at: most end before.
 const SEEN_NS: u64 = 1_000_000;
-
-/// A thread that runs jobs, and its phase without a permit when it was last seen in one.
-pub(super) struct Seen {
-    face: Weak<ThreadFace>,
-    began_ns: u64,
-    cpu_ns: u64,
-}
 
 impl Gate {
     /// A thread will run jobs. Cheap when the gate knows it.

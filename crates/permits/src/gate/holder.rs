@@ -1,8 +1,8 @@
 //! A phase that holds a permit, as those who watch it see it.
 
-use super::Asker;
 use crate::face::ThreadFace;
 use crate::routes::Route;
+use greenlane_policy::order::Claim;
 use greenlane_process::clock;
 use std::sync::Arc;
 
@@ -12,6 +12,16 @@ const STILL_CPU_NS: u64 = 1_000;
 const BACK_NS: u64 = 1_000_000;
 /// How long a holder runs before the GIL is first looked at: it must have had time to take it.
 const FIRST_LOOK_NS: u64 = 1_000_000;
+
+/// One who asks for a permit.
+pub struct Asker {
+    pub claim: Claim,
+    pub face: Arc<ThreadFace>,
+    pub route: Arc<Route>,
+    pub phase: usize,
+    /// Whether waiters should look at the GIL while it holds a permit.
+    pub worth_a_look: bool,
+}
 
 /// Whether a holder counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | [`state`] | what a gate knows, and who is woken when that changes |
 //! | [`watch`] | the waiter at the head looks after the holders |
 //! | [`holder`] | a phase that holds a permit, as they see it |
 //! | [`free`] | phases without a permit, which are charged when they turn out heavy |
@@ -14,67 +15,24 @@
 pub mod forked;
 mod free;
 mod holder;
+mod state;
 mod watch;
 
 use crate::counters::Counters;
-use crate::face::ThreadFace;
 use crate::routes::Route;
-use greenlane_policy::order::Claim;
-use greenlane_policy::queue::PermitQueue;
 use greenlane_process::clock;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
-use free::Seen;
 use holder::Holder;
+use state::{Waiter, GRANTED, LET_GO, STILL_NS, WAITING};
 
-/// How long a holder's CPU clock must stand at least before it counts as blocked. A thread that waits for the GIL wakes
-/// every switch interval, which its clock shows (see [`Gate::turns_take`]).
-const STILL_NS: u64 = 6_000_000;
+pub use holder::Asker;
+pub use state::{Bounds, Gate};
+
 /// Longest wait of the main thread: Python's signal handlers run there, and not before the wait ends.
 const MAIN_THREAD_NS: u64 = 250_000_000;
-
-static GATES: AtomicU64 = AtomicU64::new(1);
-
-const WAITING: u8 = 0;
-const GRANTED: u8 = 1;
-const LET_GO: u8 = 2;
-
-/// One who asks for a permit.
-pub struct Asker {
-    pub claim: Claim,
-    pub face: Arc<ThreadFace>,
-    pub route: Arc<Route>,
-    pub phase: usize,
-    /// Whether waiters should look at the GIL while it holds a permit.
-    pub worth_a_look: bool,
-}
-
-struct Waiter {
-    asker: Asker,
-    thread: std::thread::Thread,
-    state: AtomicU8,
-}
-
-/// How long waits and holds last, and what is heavy; all in ns.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Longest wait.
-    pub wait_ns: u64,
-    /// Own CPU after which a holder no longer counts.
-    pub share_ns: u64,
-    /// Own CPU after which a phase without a permit counts.
-    pub heavy_ns: u64,
-}
-
-struct State {
-    queue: PermitQueue,
-    threads: Vec<Seen>,
-    waiters: HashMap<u64, Arc<Waiter>>,
-    holders: HashMap<u64, Holder>,
-}
 
 /// What came of asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,41 +51,7 @@ pub enum Ended {
     LetGo,
 }
 
-/// See the module.
-pub struct Gate {
-    state: Mutex<State>,
-    permits: usize,
-    bounds: Bounds,
-    /// Differs from every other gate's.
-    number: u64,
-    /// False on free-threaded builds: there is no GIL to look at.
-    gil: bool,
-    tickets: AtomicU64,
-    /// Whether anybody holds a permit that counts; a hint for callers without the mutex.
-    held: AtomicBool,
-    /// How long a holder's CPU clock must stand.
-    still_ns: AtomicU64,
-}
-
 impl Gate {
-    pub fn new(permits: usize, bounds: Bounds, gil: bool) -> Self {
-        Self {
-            state: Mutex::new(State {
-                queue: PermitQueue::new(permits, true),
-                threads: Vec::new(),
-                waiters: HashMap::new(),
-                holders: HashMap::new(),
-            }),
-            permits,
-            bounds,
-            number: GATES.fetch_add(1, Ordering::Relaxed),
-            gil,
-            tickets: AtomicU64::new(1),
-            held: AtomicBool::new(false),
-            still_ns: AtomicU64::new(STILL_NS),
-        }
-    }
-
     /// Whether anybody holds a permit that counts.
     pub fn is_held(&self) -> bool {
         self.held.load(Ordering::Relaxed)
@@ -277,32 +201,6 @@ impl Gate {
         let granted = state.queue.cancel(ticket);
         self.settle(state, granted, now_ns);
         true
-    }
-
-    /// Turns granted tickets into holders and wakes them and the new head. Returns whether nobody holds a permit now.
-    fn settle(&self, mut state: MutexGuard<'_, State>, granted: Vec<u64>, now_ns: u64) -> bool {
-        let mut to_wake = Vec::new();
-        for ticket in granted {
-            if let Some(waiter) = state.waiters.remove(&ticket) {
-                state
-                    .holders
-                    .insert(ticket, Holder::of(&waiter.asker, now_ns));
-                waiter.state.store(GRANTED, Ordering::Release);
-                to_wake.push(waiter);
-            }
-        }
-        let head = state.queue.head();
-        to_wake.extend(head.and_then(|ticket| state.waiters.get(&ticket).cloned()));
-        // Who has used its share computes on: the interval stays short for those who wake beside it.
-        let idle = state.holders.values().all(Holder::sleeps);
-        self.held.store(!idle, Ordering::Relaxed);
-        drop(state);
-        to_wake.iter().for_each(|waiter| waiter.thread.unpark());
-        idle
-    }
-
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

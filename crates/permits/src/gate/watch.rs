@@ -8,7 +8,7 @@
 //! A holder that was lent because it stood still and computes again counts again.
 
 use super::holder::Lent;
-use super::{Gate, State};
+use super::state::{Gate, State};
 use crate::counters::{add, Counters};
 use crate::face::ThreadFace;
 use crate::routes::Route;
