@@ -6,10 +6,9 @@ Waiters and holders are plain lists; who is next is found by sorting everybody a
 import math
 from dataclasses import dataclass
 
-LEAST_WAIT_NS = 20e6
+THETA_NS = 80e6
 UNKNOWN_NS = 20_000_000
 ATTAINED = 4
-NEWEST = 0.02
 
 
 @dataclass
@@ -17,12 +16,12 @@ class Waiter:
     ticket: int
     key: tuple[bool, int, int, int]
     size_ns: int
-    requested_ns: int
 
 
 @dataclass
 class Holder:
     ticket: int
+    key: tuple[bool, int, int, int]
     size_ns: int
     lent: bool = False
 
@@ -33,7 +32,6 @@ class PermitQueue:
         self.express = express
         self.holding: list[Holder] = []
         self.line: list[Waiter] = []
-        self.wait_ns = 0.0
 
     def request(
         self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int, attained_ns: int
@@ -44,23 +42,23 @@ class PermitQueue:
             return False
         size_ns = expected_ns or UNKNOWN_NS
         late = deadline_ns != 0 and now_ns >= deadline_ns
-        at_ns = arrival_ns + ATTAINED * attained_ns - self._boost_ns(size_ns)
-        self.line.append(Waiter(ticket, (late, at_ns, arrival_ns, ticket), size_ns, now_ns))
-        return ticket in self._grant(now_ns)
+        at_ns = arrival_ns + ATTAINED * attained_ns - _boost_ns(size_ns)
+        self.line.append(Waiter(ticket, (late, at_ns, arrival_ns, ticket), size_ns))
+        return ticket in self._grant()
 
-    def release(self, now_ns: int, ticket: int) -> list[int]:
+    def release(self, ticket: int) -> list[int]:
         self.holding = [holder for holder in self.holding if holder.ticket != ticket]
-        return self._grant(now_ns)
+        return self._grant()
 
-    def cancel(self, now_ns: int, ticket: int) -> list[int]:
+    def cancel(self, ticket: int) -> list[int]:
         self.line = [waiter for waiter in self.line if waiter.ticket != ticket]
-        return self._grant(now_ns)
+        return self._grant()
 
-    def lend(self, now_ns: int, ticket: int) -> list[int]:
+    def lend(self, ticket: int) -> list[int]:
         self._set_lent(ticket, lent=True)
-        return self._grant(now_ns)
+        return self._grant()
 
-    def call_back(self, now_ns: int, ticket: int) -> None:
+    def call_back(self, ticket: int) -> None:
         self._set_lent(ticket, lent=False)
 
     def holders(self) -> int:
@@ -74,24 +72,24 @@ class PermitQueue:
             if holder.ticket == ticket:
                 holder.lent = lent
 
-    def _grant(self, now_ns: int) -> list[int]:
+    def _grant(self) -> list[int]:
         granted = []
         while (first := self._next()) is not None:
             self.line.remove(first)
-            self.holding.append(Holder(first.ticket, first.size_ns))
-            self.wait_ns += NEWEST * (now_ns - first.requested_ns - self.wait_ns)
+            self.holding.append(Holder(first.ticket, first.key, first.size_ns))
             granted.append(first.ticket)
         return granted
 
     def _next(self) -> Waiter | None:
         if not self.line or self.holders() > self.permits:
             return None
+        first = min(self.line, key=lambda waiter: waiter.key)
         if self.holders() < self.permits:
-            return min(self.line, key=lambda waiter: waiter.key)
-        shortest = min(self.line, key=lambda waiter: (waiter.size_ns, waiter.key))
-        longest_ns = max(holder.size_ns for holder in self.holding if not holder.lent)
-        return shortest if self.express and shortest.size_ns <= longest_ns // 2 else None
+            return first
+        last = max((holder for holder in self.holding if not holder.lent), key=lambda holder: holder.key)
+        short = first.size_ns <= last.size_ns // 2
+        return first if self.express and short and first.key < last.key else None
 
-    def _boost_ns(self, size_ns: int) -> int:
-        wait_ns = max(self.wait_ns, LEAST_WAIT_NS)
-        return int(-wait_ns * math.log(-math.expm1(-max(size_ns, 1000) / wait_ns)))
+
+def _boost_ns(size_ns: int) -> int:
+    return int(-THETA_NS * math.log(-math.expm1(-max(size_ns, 1000) / THETA_NS)))

@@ -35,16 +35,16 @@ impl PermitQueue {
         self.0.request(now_ns, ticket, claim)
     }
 
-    fn release(&mut self, now_ns: u64, ticket: u64) -> Vec<u64> {
-        self.0.release(now_ns, ticket)
+    fn release(&mut self, ticket: u64) -> Vec<u64> {
+        self.0.release(ticket)
     }
 
-    fn cancel(&mut self, now_ns: u64, ticket: u64) -> Vec<u64> {
-        self.0.cancel(now_ns, ticket)
+    fn cancel(&mut self, ticket: u64) -> Vec<u64> {
+        self.0.cancel(ticket)
     }
 
-    fn lend(&mut self, now_ns: u64, ticket: u64) -> Vec<u64> {
-        self.0.lend(now_ns, ticket)
+    fn lend(&mut self, ticket: u64) -> Vec<u64> {
+        self.0.lend(ticket)
     }
 
     fn call_back(&mut self, ticket: u64) {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 pub struct ThreadFace {
     /// Readable by anybody while the thread lives. Belongs to the thread's id, which differs in a forked child.
     cpu_clock: AtomicI32,
-    /// The fork generation that `cpu_clock` is of.
+    /// The kernel's number of it, likewise.
+    thread: AtomicI32,
+    /// The fork generation that these are of.
     generation: AtomicU64,
     /// Tracked locks held. Written by the holder, and by whoever releases a `Lock` for it.
     locks: AtomicI64,
@@ -63,6 +65,11 @@ impl ThreadFace {
         self.cpu_clock.load(Ordering::Relaxed)
     }
 
+    /// Whether it has a core or waits for one.
+    pub fn is_runnable(&self) -> bool {
+        clock::is_runnable(self.thread.load(Ordering::Relaxed))
+    }
+
     /// Called on its own thread: a forked child's thread has another clock.
     fn refresh(&self) {
         let now = forks::generation();
@@ -70,6 +77,7 @@ impl ThreadFace {
             self.generation.store(now, Ordering::Relaxed);
             self.cpu_clock
                 .store(clock::cpu_clock_of_this_thread(), Ordering::Relaxed);
+            self.thread.store(this_thread(), Ordering::Relaxed);
         }
     }
 
@@ -102,6 +110,7 @@ impl ThreadFace {
 thread_local! {
     static FACE: Arc<ThreadFace> = Arc::new(ThreadFace {
         cpu_clock: AtomicI32::new(clock::cpu_clock_of_this_thread()),
+        thread: AtomicI32::new(this_thread()),
         generation: AtomicU64::new(forks::generation()),
         locks: AtomicI64::new(0),
         owes_a_turn: AtomicBool::new(false),
@@ -109,6 +118,11 @@ thread_local! {
         charged: AtomicU64::new(0),
         gate: AtomicU64::new(0),
     });
+}
+
+fn this_thread() -> libc::pid_t {
+    // SAFETY: gettid has no arguments and cannot fail.
+    unsafe { libc::gettid() }
 }
 
 /// This thread's face; None while the thread is being torn down.

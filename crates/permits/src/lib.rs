@@ -6,7 +6,7 @@
 //! | [`locks`] | which locks are held by threads that run a job |
 //! | [`job`], [`running`] | one job and its phases; the job that runs on this thread |
 //! | [`shared`] | what all jobs of a process share: rules, routes, gate, counters, mode |
-//! | [`gate`], [`forked_gate`] | where phases wait for a permit; one for each process |
+//! | [`gate`] | where phases wait for a permit; one for each process |
 //! | [`interval`] | the interpreter's switch interval while a permit is held |
 //! | [`routes`] | what is learned of each route's phases |
 //! | [`face`] | the part of a thread that others may look at |
@@ -15,7 +15,6 @@
 
 mod counters;
 mod face;
-mod forked_gate;
 mod gate;
 mod interval;
 pub mod job;

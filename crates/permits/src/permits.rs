@@ -1,7 +1,7 @@
 //! `greenlane._native.Permits`: the face of one process's permits to Python.
 
 use crate::counters::{add, Counters};
-use crate::forked_gate::ForkedGate;
+use crate::gate::forked::ForkedGate;
 use crate::gate::{Bounds, Gate};
 use crate::interval::Interval;
 use crate::job::{Job, Totals};

@@ -1,7 +1,7 @@
 //! Everything that one process shares: rules, routes, the gate, counters, the mode.
 
 use crate::counters::Counters;
-use crate::forked_gate::ForkedGate;
+use crate::gate::forked::ForkedGate;
 use crate::gate::Gate;
 use crate::interval::Interval;
 use crate::routes::{Route, Routes};

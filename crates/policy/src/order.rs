@@ -1,11 +1,11 @@
 //! Who is granted a permit before whom: by arrival, less a boost of the class, plus what the job has had already.
 //!
-//! The boost b = theta ln(1 / (1 - exp(-s / theta))) is that of Yu and Scully (arXiv 2404.08826) for a size s, with the
-//! recent mean wait theta for 1 / gamma. Short phases pass long ones, but only those that came a few waits before them:
-//! a boost is finite, so nobody starves.
+//! The boost b = theta ln(1 / (1 - exp(-s / theta))) is that of Yu and Scully (arXiv 2404.08826) for a size s. Short
+//! phases pass long ones, but only those that came shortly before them: a boost is finite, so nobody starves.
 
-/// The least mean wait that boosts are made of, ns: without a queue the order means little. Arbitrary.
-pub const LEAST_WAIT_NS: f64 = 20e6;
+/// What boosts are made of, ns: a phase of 5 ms passes those of 44 ms that came up to 155 ms before it. More, or one that
+/// grows with the waits, and long phases pay for the short ones: `docs/design/0024-order-of-permits.md`.
+const THETA_NS: f64 = 80e6;
 /// What a phase of unknown size counts as, ns: the first runs of what its owner called heavy.
 const UNKNOWN_NS: u64 = 20_000_000;
 /// How often its own CPU a job falls behind in the order: a stream that computes again and again gets the share that it
@@ -29,12 +29,12 @@ pub struct Claim {
 pub type Key = (bool, i64, u64, u64);
 
 impl Claim {
-    /// Its key at `now_ns`, when recent waits took `wait_ns` on average.
-    pub fn key(&self, now_ns: u64, wait_ns: f64, ticket: u64) -> Key {
+    /// Its key at `now_ns`.
+    pub fn key(&self, now_ns: u64, ticket: u64) -> Key {
         let late = self.deadline_ns != 0 && now_ns >= self.deadline_ns;
         let attained_ns = signed(self.attained_ns).saturating_mul(ATTAINED);
         let at_ns = signed(self.arrival_ns).saturating_add(attained_ns);
-        let at_ns = at_ns.saturating_sub(boost_ns(self.size_ns(), wait_ns));
+        let at_ns = at_ns.saturating_sub(boost_ns(self.size_ns()));
         (late, at_ns, self.arrival_ns, ticket)
     }
 
@@ -47,10 +47,9 @@ impl Claim {
     }
 }
 
-fn boost_ns(size_ns: u64, wait_ns: f64) -> i64 {
-    let wait_ns = wait_ns.max(LEAST_WAIT_NS);
-    let left = -(-(size_ns.max(1_000) as f64) / wait_ns).exp_m1();
-    (-wait_ns * left.ln()) as i64
+fn boost_ns(size_ns: u64) -> i64 {
+    let left = -(-(size_ns.max(1_000) as f64) / THETA_NS).exp_m1();
+    (-THETA_NS * left.ln()) as i64
 }
 
 fn signed(ns: u64) -> i64 {
@@ -71,21 +70,19 @@ pub(crate) mod tests {
         }
     }
 
-    fn is_before(one: Claim, other: Claim, wait_ms: u64) -> bool {
-        let wait_ns = (wait_ms * MS) as f64;
-        one.key(9_000 * MS, wait_ns, 1) < other.key(9_000 * MS, wait_ns, 2)
+    fn is_before(one: Claim, other: Claim) -> bool {
+        one.key(9_000 * MS, 1) < other.key(9_000 * MS, 2)
     }
 
     #[test]
     fn a_short_phase_passes_long_ones_that_came_shortly_before_and_no_older_ones() {
-        assert!(is_before(claim(5_100, 7), claim(5_000, 43), 100));
-        assert!(!is_before(claim(5_300, 7), claim(5_000, 43), 100));
-        assert!(is_before(claim(5_300, 7), claim(5_000, 43), 500));
+        assert!(is_before(claim(5_120, 7), claim(5_000, 43)));
+        assert!(!is_before(claim(5_140, 7), claim(5_000, 43)));
     }
 
     #[test]
     fn alike_phases_go_by_arrival_of_their_jobs() {
-        assert!(is_before(claim(5_000, 43), claim(5_001, 43), 100));
+        assert!(is_before(claim(5_000, 43), claim(5_001, 43)));
     }
 
     #[test]
@@ -94,7 +91,7 @@ pub(crate) mod tests {
             deadline_ns: 8_999 * MS,
             ..claim(1, 1)
         };
-        assert!(is_before(claim(8_999, 400), late, 100));
+        assert!(is_before(claim(8_999, 400), late));
     }
 
     #[test]
@@ -103,17 +100,17 @@ pub(crate) mod tests {
             attained_ns: 2_000 * MS,
             ..claim(1_000, 43)
         };
-        assert!(is_before(claim(8_900, 43), stream, 100));
+        assert!(is_before(claim(8_900, 43), stream));
         let six_phases = Claim {
             attained_ns: 80 * MS,
             ..claim(1_000, 16)
         };
-        assert!(is_before(six_phases, claim(1_500, 16), 100));
+        assert!(is_before(six_phases, claim(1_500, 16)));
     }
 
     #[test]
     fn what_is_unknown_counts_as_neither_the_shortest_nor_the_longest() {
-        assert!(is_before(claim(5_000, 7), claim(5_000, 0), 100));
-        assert!(is_before(claim(5_000, 0), claim(5_000, 43), 100));
+        assert!(is_before(claim(5_000, 7), claim(5_000, 0)));
+        assert!(is_before(claim(5_000, 0), claim(5_000, 43)));
     }
 }

@@ -4,27 +4,29 @@
 //! its permit has been given on (it sleeps, it computes without the GIL, or it has used its share). Every change returns
 //! the tickets that it grants; waking them is the shell's work. All operations cost O(log waiters + holders).
 //!
-//! *Express*: beside holders one phase more is let in that takes at most half as long as one of them. The two then share
-//! the core for some ms, as they would under the GIL alone; otherwise each phase of 7 ms waits for the rest of one of 400.
+//! *Express*: beside a holder that takes at least twice as long the next one is let in if it would have gone before that
+//! holder, had it come in time. The two then share the core for some ms, as they would under the GIL alone; otherwise each
+//! phase of 7 ms waits for the rest of one of 400. By the order, and not by size alone: who is short does not pass
+//! whatever is longer for ever, which the long ones would pay for.
 
 use crate::order::{Claim, Key};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// Tickets granted by a change, in order. Usually none or one.
 pub type Granted = Vec<u64>;
 
-/// Weight of the newest wait in the mean that boosts are made of: some 50 grants. Arbitrary.
-const NEWEST: f64 = 0.02;
+/// Who never asked holds as the last of all.
+const LAST: Key = (true, i64::MAX, u64::MAX, u64::MAX);
 
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     key: Key,
-    requested_ns: u64,
     size_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Holder {
+    key: Key,
     size_ns: u64,
     lent: bool,
 }
@@ -40,9 +42,6 @@ pub struct PermitQueue {
     counting: usize,
     waiters: HashMap<u64, Waiter>,
     by_key: BTreeMap<Key, u64>,
-    by_size: BTreeSet<(u64, Key)>,
-    /// Mean of recent waits, ns.
-    wait_ns: f64,
 }
 
 impl PermitQueue {
@@ -55,8 +54,6 @@ impl PermitQueue {
             counting: 0,
             waiters: HashMap::new(),
             by_key: BTreeMap::new(),
-            by_size: BTreeSet::new(),
-            wait_ns: 0.0,
         }
     }
 
@@ -71,37 +68,35 @@ impl PermitQueue {
             return false;
         }
         let waiter = Waiter {
-            key: claim.key(now_ns, self.wait_ns, ticket),
-            requested_ns: now_ns,
+            key: claim.key(now_ns, ticket),
             size_ns: claim.size_ns(),
         };
         self.by_key.insert(waiter.key, ticket);
-        self.by_size.insert((waiter.size_ns, waiter.key));
         self.waiters.insert(ticket, waiter);
-        self.grant(now_ns).contains(&ticket)
+        self.grant().contains(&ticket)
     }
 
     /// Ends a hold. Unknown tickets are ignored; a lent one frees nothing.
-    pub fn release(&mut self, now_ns: u64, ticket: u64) -> Granted {
+    pub fn release(&mut self, ticket: u64) -> Granted {
         if let Some(holder) = self.holders.remove(&ticket) {
             self.counting -= usize::from(!holder.lent);
         }
-        self.grant(now_ns)
+        self.grant()
     }
 
     /// Ends a wait: the ticket goes on without a permit. Unknown tickets are ignored.
-    pub fn cancel(&mut self, now_ns: u64, ticket: u64) -> Granted {
+    pub fn cancel(&mut self, ticket: u64) -> Granted {
         self.take_waiter(ticket);
-        self.grant(now_ns)
+        self.grant()
     }
 
     /// Gives a holder's permit on while it keeps running. Ignored unless the ticket holds and counts.
-    pub fn lend(&mut self, now_ns: u64, ticket: u64) -> Granted {
+    pub fn lend(&mut self, ticket: u64) -> Granted {
         if let Some(holder) = self.holders.get_mut(&ticket).filter(|holder| !holder.lent) {
             holder.lent = true;
             self.counting -= 1;
         }
-        self.grant(now_ns)
+        self.grant()
     }
 
     /// A lent holder counts again, beyond the permits if need be: it competes once more.
@@ -115,7 +110,8 @@ impl PermitQueue {
     /// `ticket`, which never asked, counts as a holder, beyond the permits if need be: it turned out heavy.
     pub fn charge(&mut self, ticket: u64, claim: Claim) {
         if !self.waiters.contains_key(&ticket) && !self.holders.contains_key(&ticket) {
-            self.hold(ticket, claim.size_ns());
+            let (key, size_ns) = (LAST, claim.size_ns());
+            self.hold(ticket, Waiter { key, size_ns });
         }
     }
 
@@ -148,36 +144,36 @@ impl PermitQueue {
         self.waiters.contains_key(&ticket)
     }
 
-    fn grant(&mut self, now_ns: u64) -> Granted {
+    fn grant(&mut self) -> Granted {
         let mut granted = Granted::new();
         while let Some(ticket) = self.next() {
             let Some(waiter) = self.take_waiter(ticket) else {
                 break;
             };
-            let waited_ns = now_ns.saturating_sub(waiter.requested_ns) as f64;
-            self.wait_ns += NEWEST * (waited_ns - self.wait_ns);
-            self.hold(ticket, waiter.size_ns);
+            self.hold(ticket, waiter);
             granted.push(ticket);
         }
         granted
     }
 
     fn next(&self) -> Option<u64> {
+        let (key, &ticket) = self.by_key.first_key_value()?;
         if self.counting < self.permits {
-            return self.head();
+            return Some(ticket);
         }
         if !self.express || self.counting > self.permits {
             return None;
         }
-        let (size_ns, key) = self.by_size.first()?;
         let counting = self.holders.values().filter(|holder| !holder.lent);
-        let longest_ns = counting.map(|holder| holder.size_ns).max()?;
-        (*size_ns <= longest_ns / 2).then(|| self.by_key.get(key).copied())?
+        let last = counting.max_by_key(|holder| holder.key)?;
+        let short = self.waiters.get(&ticket)?.size_ns <= last.size_ns / 2;
+        (short && *key < last.key).then_some(ticket)
     }
 
-    fn hold(&mut self, ticket: u64, size_ns: u64) {
+    fn hold(&mut self, ticket: u64, waiter: Waiter) {
         let holder = Holder {
-            size_ns,
+            key: waiter.key,
+            size_ns: waiter.size_ns,
             lent: false,
         };
         self.holders.insert(ticket, holder);
@@ -187,7 +183,6 @@ impl PermitQueue {
     fn take_waiter(&mut self, ticket: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(&ticket)?;
         self.by_key.remove(&waiter.key);
-        self.by_size.remove(&(waiter.size_ns, waiter.key));
         Some(waiter)
     }
 }
@@ -204,9 +199,17 @@ mod tests {
         assert!(!queue.request(0, 2, claim(0, 300)));
         assert!(queue.request(0, 3, claim(0, 8)));
         assert!(!queue.request(0, 4, claim(0, 8)), "one at a time");
-        assert_eq!(queue.release(1, 3), [4]);
-        assert!(queue.release(1, 4).is_empty());
-        assert_eq!(queue.release(1, 1), [2]);
+        assert_eq!(queue.release(3), [4]);
+        assert!(queue.release(4).is_empty());
+        assert_eq!(queue.release(1), [2]);
+    }
+
+    #[test]
+    fn a_short_phase_that_came_long_after_the_holder_waits_for_its_turn() {
+        let mut queue = PermitQueue::new(1, true);
+        assert!(queue.request(0, 1, claim(0, 44)));
+        assert!(!queue.request(0, 2, claim(200, 5)));
+        assert!(queue.request(0, 3, claim(100, 5)));
     }
 
     #[test]
@@ -222,10 +225,10 @@ mod tests {
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
-        assert_eq!(queue.lend(1, 1), [2]);
-        assert!(queue.release(2, 1).is_empty());
+        assert_eq!(queue.lend(1), [2]);
+        assert!(queue.release(1).is_empty());
         assert_eq!(queue.holders(), 1);
-        assert_eq!(queue.release(3, 2), [3]);
+        assert_eq!(queue.release(2), [3]);
     }
 
     #[test]
@@ -234,11 +237,11 @@ mod tests {
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
-        assert_eq!(queue.lend(1, 1), [2]);
+        assert_eq!(queue.lend(1), [2]);
         queue.call_back(1);
         assert_eq!(queue.holders(), 2);
-        assert!(queue.release(2, 2).is_empty());
-        assert_eq!(queue.release(3, 1), [3]);
+        assert!(queue.release(2).is_empty());
+        assert_eq!(queue.release(1), [3]);
     }
 
     #[test]
@@ -246,7 +249,7 @@ mod tests {
         let mut queue = PermitQueue::new(1, true);
         queue.charge(1, claim(0, 5));
         assert!(!queue.request(0, 2, claim(0, 5)));
-        assert_eq!(queue.release(1, 1), [2]);
+        assert_eq!(queue.release(1), [2]);
     }
 
     #[test]
@@ -255,7 +258,7 @@ mod tests {
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
-        assert!(queue.cancel(1, 2).is_empty());
+        assert!(queue.cancel(2).is_empty());
         assert_eq!(queue.head(), Some(3));
     }
 }

@@ -61,7 +61,7 @@ impl World<'_> {
         job.phase = (job.phase + 1).min(last);
         if std::mem::take(&mut job.holds) {
             permits.holders.retain(|holder| holder.id != id);
-            let granted = permits.queue.release(self.now_ns, id.into());
+            let granted = permits.queue.release(id.into());
             let nobody = permits.queue.holders() == 0;
             self.granted(process, &granted);
             if nobody {
@@ -81,7 +81,7 @@ impl World<'_> {
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        let granted = permits.queue.cancel(self.now_ns, id.into());
+        let granted = permits.queue.cancel(id.into());
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);
@@ -100,7 +100,7 @@ impl World<'_> {
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
                 if self.jobs[holder.id].used_ns(holder.id, running) >= share_ns {
                     holder.lent = true;
-                    granted.extend(permits.queue.lend(self.now_ns, holder.id.into()));
+                    granted.extend(permits.queue.lend(holder.id.into()));
                 }
             }
         }

@@ -79,6 +79,32 @@ def test_an_endpoint_that_computes_goes_to_the_lane_once_it_is_known() -> None:
     assert any(row.endswith("quote") for row in placed_calls.placement().learned())
 
 
+def test_a_short_endpoint_never_queues_behind_those_that_compute_for_long() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/short")
+    def short() -> str:
+        work.burn(2)
+        return here()
+
+    @app.get("/long")
+    def long() -> str:
+        work.burn(30)
+        return here()
+
+    async def program(client: Any) -> None:
+        await until_it_says(client, "/long", lambda thread: thread == LANE)
+        for _ in range(8):
+            queue = [asyncio.ensure_future(client.get("/long")) for _ in range(8)]
+            await asyncio.sleep(0.005)
+            answer = await client.get("/short")
+            assert answer.json() != LANE
+            assert sum(not one.done() for one in queue) >= 4, "it has waited for those that compute"
+            await asyncio.gather(*queue)
+
+    served(app, program)
+
+
 def test_an_endpoint_that_blocks_stays_on_threads_of_its_own_also_if_it_computes_too() -> None:
     app = fastapi.FastAPI()
 

@@ -3,9 +3,11 @@
 Starlette, FastAPI and Litestar hand it to anyio's worker threads, 40 of them that fight for the GIL. Here each such
 function is learned by its name:
 
-- one that computes and does not block goes to the heavy lane: one thread, in order, the interval short meanwhile
-- everything else (blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads instead of 40
-  unless the application has set its own limit; there it is a job whose heavy phases take turns with the lane's
+- one that computes for over `heavy_ms` and does not block goes to the heavy lane: one thread, in order, the interval
+  short meanwhile
+- everything else (short, blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads
+  instead of 40 unless the application has set its own limit; there it is a job whose heavy phases take turns with the
+  lane's
 
 Nothing runs on the loop's own thread but what `@greenlane.light` marks. What is called with a limiter of its own stays
 as it is. As with anyio, a cancelled request waits for its function once that has begun: what it depends on must not be

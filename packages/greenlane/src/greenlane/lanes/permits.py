@@ -1,6 +1,6 @@
 """CPU permits of this process: the native permits under the project's rules, and what they have learned.
 
-The waiting, waking and watching are native (`crates/permits/src/gate.rs`): a waiter that polls its holder must
+The waiting, waking and watching are native (`crates/permits/src/gate/`): a waiter that polls its holder must
 not need the GIL for that. A forked child has permits of its own (`forks.rs`). This shell gives them their rules.
 """
 

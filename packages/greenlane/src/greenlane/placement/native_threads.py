@@ -256,12 +256,12 @@ class NativeThreads:
         """Let the next call begin beside one that has its place. Holds the lock."""
         worker.lent = True
         self._standing.change()
-        self._grant(self._queue.lend(time.monotonic_ns(), call.ticket))
+        self._grant(self._queue.lend(call.ticket))
 
     def _let_go(self, worker: _Thread) -> None:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
         if worker.call is not None:
-            granted = self._queue.release(time.monotonic_ns(), worker.call.ticket)
+            granted = self._queue.release(worker.call.ticket)
             worker.call, worker.lent = None, False
             self._grant(granted)
 
@@ -274,10 +274,10 @@ class NativeThreads:
         with self._lock:
             self._by_state[call.state] += 1
             if self._waiting.pop(call.ticket, None) is not None:
-                self._grant(self._queue.cancel(time.monotonic_ns(), call.ticket))
+                self._grant(self._queue.cancel(call.ticket))
             elif call in self._ready:
                 self._ready.remove(call)
-                self._grant(self._queue.release(time.monotonic_ns(), call.ticket))
+                self._grant(self._queue.release(call.ticket))
 
     def _leave(self, worker: _Thread) -> None:
         """Take a thread that ends, or has ended, off the lane; its call fails, and another thread goes on."""

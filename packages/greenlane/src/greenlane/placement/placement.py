@@ -102,7 +102,10 @@ class Placement:
         self._kept: Mapping[str, StoredChoice] = {}
         self._interval_ns = round(settings.interval_ms * 1e6)
         self._most_names = settings.max_routes
+        # By how long their calls keep a loop, and by the CPU that they use of one.
         self._profiles: dict[str, CallProfile] = {}
+        self._heavy_rule = CallRule.heavy(settings)
+        self._computing: dict[str, CallProfile] = {}
         self._pinned: tuple[Permits | None, set[str]] = (None, set())
         self._begin_anew()
         in_forked_child(self._begin_anew)
@@ -167,9 +170,10 @@ class Placement:
     def belongs_on_lane(self, name: str) -> bool:
         """Whether a function, by name, is learned to be heavy and to compute only: then its calls queue for the lane.
 
-        One that blocks is better off on a thread of its own, where its heavy phases take turns.
+        Heavy is what it is everywhere: a phase that uses so much CPU. What uses less must not queue behind it. One that
+        blocks is better off on a thread of its own, where its heavy phases take turns.
         """
-        profile = self._profiles.get(name)
+        profile = self._computing.get(name)
         return (
             profile is not None
             and profile.weight() == "heavy"
@@ -467,7 +471,9 @@ class Placement:
         cpu_ns, waited_ns, _, phases = spent
         took_ns = max(took_ns - waited_ns, 0)
         # One phase: nothing that a probe sees has blocked. The share: nor, for long, anything that none does.
-        self._profile(name).update(took_ns, phases <= 1 and cpu_ns * _LEAST_CPU >= took_ns)
+        computed = phases <= 1 and cpu_ns * _LEAST_CPU >= took_ns
+        self._profile(name).update(took_ns, computed)
+        self._of(self._computing, name, self._heavy_rule).update(cpu_ns, computed)
 
     def _permits_for(self, name: str) -> Permits:
         """Give the permits, which know this function as heavy: on the lane all take turns but trifles."""
@@ -480,11 +486,14 @@ class Placement:
         return permits
 
     def _profile(self, name: str) -> CallProfile:
-        found = self._profiles.get(name)
+        return self._of(self._profiles, name, self._rule)
+
+    def _of(self, profiles: dict[str, CallProfile], name: str, rule: CallRule) -> CallProfile:
+        found = profiles.get(name)
         if found is None:
-            if len(self._profiles) >= self._most_names:
+            if len(profiles) >= self._most_names:
                 name = _OTHER
-            found = self._profiles.setdefault(name, CallProfile(**vars(self._rule)))
+            found = profiles.setdefault(name, CallProfile(**vars(rule)))
         return found
 
     def _kept_long(self) -> bool:

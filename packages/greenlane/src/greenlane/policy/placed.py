@@ -31,6 +31,11 @@ class CallRule:
             learn_after=settings.learn_after,
         )
 
+    @classmethod
+    def heavy(cls, settings: Settings) -> CallRule:
+        """The same by `heavy_ms`: which functions take turns."""
+        return dataclasses.replace(CallRule.of(settings), light_ns=round(settings.heavy_ms * _NS_PER_MS))
+
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceRule(CallRule):

@@ -11,6 +11,7 @@ import numpy as np
 
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import usable_cores
+from greenlane_tools.lab.run.payers import worst
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.run.tables import subjects
@@ -88,7 +89,7 @@ def conclusion(scenario: Scenario, rows: Sequence[Row]) -> str:
         if any(row.endpoint == name for row in cell)
     ]
     clauses += [_tool(row) for row in cell if row.stage != CLIENT]
-    return f"{_at(level, scenario)}{'; '.join(clauses)}."
+    return " ".join(filter(None, [f"{_at(level, scenario)}{'; '.join(clauses)}.", worst(scenario, rows)]))
 
 
 def _at(level: Level, scenario: Scenario) -> str:

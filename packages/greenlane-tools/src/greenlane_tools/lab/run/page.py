@@ -47,6 +47,7 @@ def page(result: Result, command: str = "") -> Html:
         *(sections.in_time(scenario, result.rows, order, one.name) for one in scenario.classes),
         sections.over_time(scenario, result.runs, order),
         sections.distributions(scenario, result.runs, order, subjects(scenario)),
+        sections.payers(scenario, result.rows),
         sections.numbers(scenario, result.rows, order),
         sections.method(result.environment, _ABOUT, blocks.details("The scenario", _text(scenario.text))),
     ]

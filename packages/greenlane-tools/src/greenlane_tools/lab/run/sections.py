@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from greenlane_tools.lab.run.payers import OURS, lines, worst
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.samples import Samples
@@ -21,9 +22,9 @@ from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import amount, milliseconds
 
-__all__ = ["distributions", "drawn_order", "in_time", "levels_of", "method", "numbers", "over_time", "said_level"]
+__all__ = ["distributions", "drawn_order", "in_time", "levels_of", "method", "numbers", "over_time", "payers",
+           "said_level"]  # fmt: skip
 
-OURS: Final = "greenlane"
 # Points of a line over time.
 _BINS: Final = 80
 
@@ -109,6 +110,19 @@ def numbers(scenario: Scenario, rows: Sequence[Row], contenders: Sequence[str]) 
         _tools(rows),
         about="ms; CPU measured, of one core, processes of a contender together; CPU per job and memory likewise; "
         "all three are of whole runs, with every phase and the time until the last answer.",
+    )
+
+
+def payers(scenario: Scenario, rows: Sequence[Row]) -> Html:
+    """Every class at every load, over plain threads and over the best stock server; "" = nothing to compare."""
+    found = lines(scenario, rows)
+    if not found:
+        return Html("")
+    return section(
+        "Who pays",
+        blocks.table(found[0], [blocks.Row(line) for line in found[1:]], "who pays", names=2),
+        about=f"Our latency over {scenario.calibrated_on}'s / over that of the stock server that is best just there; "
+        f"under 1 is a gain. {worst(scenario, rows)}",
     )
 
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Final, NamedTuple
 
+from greenlane_tools.lab.run.payers import OURS
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import answered_well
-from greenlane_tools.lab.run.sections import OURS
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.page import blocks
 from greenlane_tools.page.html import Html, element, json_script

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from greenlane_tools.lab.run.pacing import rates_per_s
+from greenlane_tools.lab.run.payers import payers_table
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
@@ -19,7 +20,7 @@ def shown(scenario: Scenario, rows: Sequence[Row], marked: Container[tuple[str, 
     first = subjects(scenario)
     found = (
         result_table(scenario, rows, first, marked), others_table(rows, first), phase_table(scenario, rows),
-        tool_table(rows),
+        tool_table(rows), payers_table(scenario, rows),
     )  # fmt: skip
     return [text for text in found if text]
 

@@ -6,7 +6,7 @@
 //! Why not hold the mutex over the fork: between our hook before the fork and the fork itself other hooks run (logging
 //! takes its locks), they may give up the GIL, and a thread that takes it and then waits for the mutex would stop all.
 
-use crate::gate::Gate;
+use super::state::Gate;
 use greenlane_process::forks::{generation, watch};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};

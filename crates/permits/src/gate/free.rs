@@ -1,0 +1,61 @@
+//! Phases without a permit: one that has used the CPU of a heavy one is charged, and counts as a holder from then on.
+
+use super::holder::Holder;
+use super::state::{Gate, Seen, State};
+use crate::counters::{add, Counters};
+use crate::face::ThreadFace;
+use greenlane_policy::order::Claim;
+use greenlane_process::clock;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// Phases without a permit that are younger are not looked at: most end before.
+const SEEN_NS: u64 = 1_000_000;
+
+impl Gate {
+    /// A thread will run jobs. Cheap when the gate knows it.
+    pub fn meet(&self, face: &Arc<ThreadFace>) {
+        if face.is_new_to(self.number) {
+            let mut state = self.locked();
+            state.threads.retain(|seen| seen.face.strong_count() > 0);
+            state.threads.push(Seen {
+                face: Arc::downgrade(face),
+                began_ns: 0,
+                cpu_ns: 0,
+            });
+        }
+    }
+
+    /// Phases without a permit that have used the CPU of a heavy one since they were first seen count as holders.
+    pub(super) fn charge(&self, state: &mut State, now_ns: u64, counters: &Counters) {
+        let State {
+            queue,
+            holders,
+            threads,
+            ..
+        } = state;
+        for seen in threads {
+            let Some(face) = seen.face.upgrade() else {
+                continue;
+            };
+            let began_ns = face.runs_free_since();
+            if began_ns == 0 || now_ns.saturating_sub(began_ns) < SEEN_NS {
+                continue;
+            }
+            let Some(cpu_ns) = clock::read(face.cpu_clock()) else {
+                continue;
+            };
+            if began_ns != seen.began_ns {
+                (seen.began_ns, seen.cpu_ns) = (began_ns, cpu_ns);
+            } else if cpu_ns.saturating_sub(seen.cpu_ns) >= self.bounds.heavy_ns {
+                let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+                if face.charge(began_ns, ticket) {
+                    queue.charge(ticket, Claim::default());
+                    holders.insert(ticket, Holder::new(face, None, now_ns));
+                    self.held.store(true, Ordering::Relaxed);
+                    add(&counters.charged, 1);
+                }
+            }
+        }
+    }
+}

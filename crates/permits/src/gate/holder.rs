@@ -1,0 +1,135 @@
+//! A phase that holds a permit, as those who watch it see it.
+
+use crate::face::ThreadFace;
+use crate::routes::Route;
+use greenlane_policy::order::Claim;
+use greenlane_process::clock;
+use std::sync::Arc;
+
+/// CPU below which a clock stands still, ns: one wake-up costs more.
+const STILL_CPU_NS: u64 = 1_000;
+/// CPU that a holder uses after it stood still, ns, before it counts again: waking up and blocking again takes less.
+const BACK_NS: u64 = 1_000_000;
+/// How long a holder runs before the GIL is first looked at: it must have had time to take it.
+const FIRST_LOOK_NS: u64 = 1_000_000;
+
+/// One who asks for a permit.
+pub struct Asker {
+    pub claim: Claim,
+    pub face: Arc<ThreadFace>,
+    pub route: Arc<Route>,
+    pub phase: usize,
+    /// Whether waiters should look at the GIL while it holds a permit.
+    pub worth_a_look: bool,
+}
+
+/// Whether a holder counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lent {
+    No,
+    /// Since its thread stood still, with this CPU clock.
+    Still(u64),
+    ForGood,
+}
+
+pub(super) struct Holder {
+    pub(super) face: Arc<ThreadFace>,
+    /// Whose profile looks at the GIL belong to; None = it was charged.
+    pub(super) learns: Option<(Arc<Route>, usize)>,
+    pub(super) since_ns: u64,
+    /// The CPU clock when it was granted.
+    from_cpu_ns: u64,
+    pub(super) lent: Lent,
+    /// (when, value) of the CPU clock when it last moved.
+    cpu_moved: Option<(u64, u64)>,
+    /// When its clock was last read for that.
+    watched_ns: u64,
+    pub(super) look_at_ns: u64,
+    /// (when, CPU clock) at the last look, and whether the GIL was free then.
+    looked: (u64, u64),
+    pub(super) found_free: bool,
+}
+
+impl Holder {
+    pub(super) fn of(asker: &Asker, now_ns: u64) -> Self {
+        let learns = (Arc::clone(&asker.route), asker.phase);
+        let mut holder = Self::new(Arc::clone(&asker.face), Some(learns), now_ns);
+        if !asker.worth_a_look {
+            holder.look_at_ns = u64::MAX;
+        }
+        holder
+    }
+
+    pub(super) fn new(
+        face: Arc<ThreadFace>,
+        learns: Option<(Arc<Route>, usize)>,
+        now_ns: u64,
+    ) -> Self {
+        let cpu_ns = clock::read(face.cpu_clock()).unwrap_or(0);
+        Self {
+            face,
+            learns,
+            since_ns: now_ns,
+            from_cpu_ns: cpu_ns,
+            lent: Lent::No,
+            cpu_moved: None,
+            watched_ns: 0,
+            look_at_ns: now_ns + FIRST_LOOK_NS,
+            looked: (now_ns, cpu_ns),
+            found_free: false,
+        }
+    }
+
+    pub(super) fn sleeps(&self) -> bool {
+        matches!(self.lent, Lent::Still(_))
+    }
+
+    pub(super) fn has_used(&self, cpu_ns: u64) -> bool {
+        clock::read(self.face.cpu_clock())
+            .is_some_and(|now_ns| now_ns.saturating_sub(self.from_cpu_ns) >= cpu_ns)
+    }
+
+    pub(super) fn still(&self) -> Lent {
+        Lent::Still(clock::read(self.face.cpu_clock()).unwrap_or(u64::MAX))
+    }
+
+    /// Whether it stood still and computes again; from now on it does not count as one that stood still.
+    pub(super) fn is_back(&mut self) -> bool {
+        let Lent::Still(cpu_ns) = self.lent else {
+            return false;
+        };
+        let back = self.has_used(cpu_ns.saturating_sub(self.from_cpu_ns) + BACK_NS);
+        if back {
+            (self.lent, self.cpu_moved) = (Lent::No, None);
+        }
+        back
+    }
+
+    /// Whether its thread has used half of the time since the last look as CPU; starts the next such stretch.
+    pub(super) fn is_busy(&mut self, now_ns: u64) -> bool {
+        let (when_ns, seen_ns) = self.looked;
+        let cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(seen_ns);
+        self.looked = (now_ns, cpu_ns);
+        cpu_ns.saturating_sub(seen_ns) * 2 >= now_ns.saturating_sub(when_ns)
+    }
+
+    /// Whether its thread has used no CPU for `still_ns`, although it could have; remembers when it last did.
+    pub(super) fn stands_still(&mut self, now_ns: u64, still_ns: u64) -> bool {
+        let Some(cpu_ns) = clock::read(self.face.cpu_clock()) else {
+            return true; // Its thread has ended.
+        };
+        // A watcher that was late was stopped itself, and so was the whole process: throttled by its container's quota.
+        let late = now_ns.saturating_sub(self.watched_ns) >= still_ns;
+        self.watched_ns = now_ns;
+        match self.cpu_moved.filter(|_| !late) {
+            Some((when_ns, seen_ns)) if cpu_ns.saturating_sub(seen_ns) < STILL_CPU_NS => {
+                // The machine may have others to run: such a thread stands still and computes all the same.
+                now_ns.saturating_sub(when_ns) >= still_ns && !self.face.is_runnable()
+            }
+            _ => {
+                self.cpu_moved = Some((now_ns, cpu_ns));
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The gate where permits are asked for, waited for and given back: the shell around core's permit queue.
+//!
+//! Waiting is native and without the GIL.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`state`] | what a gate knows, and who is woken when that changes |
+//! | [`watch`] | the waiter at the head looks after the holders |
+//! | [`holder`] | a phase that holds a permit, as they see it |
+//! | [`free`] | phases without a permit, which are charged when they turn out heavy |
+//! | [`forked`] | a gate that survives forks |
+//!
+//! Lock order: the gate's mutex is a leaf. Nobody takes the GIL, another lock, or a system call that blocks under it.
+
+pub mod forked;
+mod free;
+mod holder;
+mod state;
+mod watch;
+
+use crate::counters::Counters;
+use crate::routes::Route;
+use greenlane_process::clock;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
+
+use holder::Holder;
+use state::{Waiter, GRANTED, LET_GO, STILL_NS, WAITING};
+
+pub use holder::Asker;
+pub use state::{Bounds, Gate};
+
+/// Longest wait of the main thread: Python's signal handlers run there, and not before the wait ends.
+const MAIN_THREAD_NS: u64 = 250_000_000;
+
+/// What came of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The ticket holds a permit.
+    Granted(u64),
+    /// All are taken; the ticket waits. Call [`Gate::wait`].
+    Queued(u64),
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Granted,
+    TimedOut,
+    LetGo,
+}
+
+impl Gate {
+    /// Whether anybody holds a permit that counts.
+    pub fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Who waits for the GIL wakes that often: a holder whose clock stands for one interval may be one of them.
+    pub fn turns_take(&self, interval_s: f64) {
+        let two_ns = (interval_s * 2e9) as u64;
+        self.still_ns.store(two_ns.max(STILL_NS), Ordering::Relaxed);
+    }
+
+    /// (phases that hold a permit and count, phases that wait).
+    pub fn pressure(&self) -> (usize, usize) {
+        let state = self.locked();
+        (state.queue.holders(), state.queue.waiting())
+    }
+
+    /// Asks for a permit; never blocks. With `wait` false a refusal leaves nothing behind (observe mode).
+    pub fn ask(&self, asker: Asker, wait: bool, counters: &Counters) -> Option<Answer> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let now_ns = clock::monotonic_ns();
+        let mut state = self.locked();
+        self.charge(&mut state, now_ns, counters);
+        if state.queue.request(now_ns, ticket, asker.claim) {
+            state.holders.insert(ticket, Holder::of(&asker, now_ns));
+            self.held.store(true, Ordering::Relaxed);
+            return Some(Answer::Granted(ticket));
+        }
+        if !wait {
+            state.queue.cancel(ticket);
+            return None;
+        }
+        let waiter = Waiter {
+            asker,
+            thread: std::thread::current(),
+            state: AtomicU8::new(WAITING),
+        };
+        state.waiters.insert(ticket, Arc::new(waiter));
+        Some(Answer::Queued(ticket))
+    }
+
+    /// Waits until `ticket` is granted, the bound is over, or everybody is let go. Call it without the GIL.
+    pub fn wait(&self, ticket: u64, counters: &Counters) -> Ended {
+        let (waiter, until_ns) = {
+            let state = self.locked();
+            match state.waiters.get(&ticket) {
+                Some(waiter) => {
+                    let mut bound_ns = self.bounds.wait_ns;
+                    if is_main_thread() {
+                        bound_ns = bound_ns.min(MAIN_THREAD_NS);
+                    }
+                    (Arc::clone(waiter), clock::monotonic_ns() + bound_ns)
+                }
+                // Granted or let go between asking and waiting.
+                None if state.holders.contains_key(&ticket) => return Ended::Granted,
+                None => return Ended::LetGo,
+            }
+        };
+        loop {
+            match waiter.state.load(Ordering::Acquire) {
+                GRANTED => return Ended::Granted,
+                LET_GO => return Ended::LetGo,
+                _ => {}
+            }
+            let now_ns = clock::monotonic_ns();
+            if now_ns >= until_ns {
+                if self.give_up(ticket, now_ns) {
+                    return Ended::TimedOut;
+                }
+                continue;
+            }
+            let pause_ns = self.watch(ticket, now_ns, counters).min(until_ns - now_ns);
+            if pause_ns > 0 && waiter.state.load(Ordering::Acquire) == WAITING {
+                std::thread::park_timeout(Duration::from_nanos(pause_ns));
+            }
+        }
+    }
+
+    /// Gives a permit back. Returns how long it was held in ns (None: it was never this gate's, the process has forked
+    /// since) and whether nobody holds one now.
+    pub fn give_back(&self, ticket: u64) -> (Option<u64>, bool) {
+        let now_ns = clock::monotonic_ns();
+        let mut state = self.locked();
+        let Some(holder) = state.holders.remove(&ticket) else {
+            return (None, state.queue.holders() == 0);
+        };
+        let granted = state.queue.release(ticket);
+        let idle = self.settle(state, granted, now_ns);
+        (Some(now_ns.saturating_sub(holder.since_ns)), idle)
+    }
+
+    /// Lets everybody who waits go on without a permit.
+    pub fn let_everybody_go(&self) {
+        let mut state = self.locked();
+        let everybody = state.queue.release_waiters();
+        let waiters: Vec<_> = everybody
+            .iter()
+            .filter_map(|ticket| state.waiters.remove(ticket))
+            .collect();
+        for waiter in &waiters {
+            waiter.state.store(LET_GO, Ordering::Release);
+        }
+        drop(state);
+        waiters.iter().for_each(|waiter| waiter.thread.unpark());
+    }
+
+    /// Lets those of one route go on without a permit.
+    pub fn let_route_go(&self, route: &Arc<Route>) {
+        let now_ns = clock::monotonic_ns();
+        let mut state = self.locked();
+        let of_route = |(_, waiter): &(&u64, &Arc<Waiter>)| Arc::ptr_eq(&waiter.asker.route, route);
+        let tickets: Vec<u64> = state
+            .waiters
+            .iter()
+            .filter(of_route)
+            .map(|(&ticket, _)| ticket)
+            .collect();
+        let mut gone = Vec::new();
+        for ticket in tickets {
+            state.queue.cancel(ticket); // Frees no permit, so it grants nothing.
+            gone.extend(state.waiters.remove(&ticket));
+        }
+        for waiter in &gone {
+            waiter.state.store(LET_GO, Ordering::Release);
+        }
+        self.settle(state, Vec::new(), now_ns); // Wakes the new head.
+        gone.iter().for_each(|waiter| waiter.thread.unpark());
+    }
+
+    /// An empty gate of the same rules for a forked child: other threads' tickets are not its own, and the mutex may
+    /// have been copied locked. Tickets go on counting, so that one from before the fork never means another's permit.
+    pub fn renewed(&self) -> Self {
+        let renewed = Self::new(self.permits, self.bounds, self.gil);
+        renewed
+            .tickets
+            .store(self.tickets.load(Ordering::Relaxed), Ordering::Relaxed);
+        renewed
+    }
+
+    /// Ends the wait of `ticket`; false when it was granted or let go meanwhile.
+    fn give_up(&self, ticket: u64, now_ns: u64) -> bool {
+        let mut state = self.locked();
+        if !state.queue.is_waiting(ticket) {
+            return false;
+        }
+        state.waiters.remove(&ticket);
+        let granted = state.queue.cancel(ticket);
+        self.settle(state, granted, now_ns);
+        true
+    }
+}
+
+fn is_main_thread() -> bool {
+    // SAFETY: both calls only return numbers. On Linux the main thread's id is the process's.
+    unsafe { libc::gettid() == libc::getpid() }
+}

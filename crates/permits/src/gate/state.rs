@@ -1,0 +1,115 @@
+//! What a gate knows, and who is woken when that changes.
+
+use super::holder::{Asker, Holder};
+use crate::face::ThreadFace;
+use greenlane_policy::queue::PermitQueue;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// How long a holder's CPU clock must stand at least before it counts as blocked. A thread that waits for the GIL wakes
+/// every switch interval, which its clock shows (see [`Gate::turns_take`]).
+pub(super) const STILL_NS: u64 = 6_000_000;
+pub(super) static GATES: AtomicU64 = AtomicU64::new(1);
+
+pub(super) const WAITING: u8 = 0;
+pub(super) const GRANTED: u8 = 1;
+pub(super) const LET_GO: u8 = 2;
+
+pub(super) struct Waiter {
+    pub(super) asker: Asker,
+    pub(super) thread: std::thread::Thread,
+    pub(super) state: AtomicU8,
+}
+
+/// How long waits and holds last, and what is heavy; all in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Longest wait.
+    pub wait_ns: u64,
+    /// Own CPU after which a holder no longer counts.
+    pub share_ns: u64,
+    /// Own CPU after which a phase without a permit counts.
+    pub heavy_ns: u64,
+}
+
+pub(super) struct State {
+    pub(super) queue: PermitQueue,
+    pub(super) threads: Vec<Seen>,
+    pub(super) waiters: HashMap<u64, Arc<Waiter>>,
+    pub(super) holders: HashMap<u64, Holder>,
+}
+
+/// A thread that runs jobs, and its phase without a permit when it was last seen in one.
+pub(super) struct Seen {
+    pub(super) face: Weak<ThreadFace>,
+    pub(super) began_ns: u64,
+    pub(super) cpu_ns: u64,
+}
+
+/// See the module.
+pub struct Gate {
+    pub(super) state: Mutex<State>,
+    pub(super) permits: usize,
+    pub(super) bounds: Bounds,
+    /// Differs from every other gate's.
+    pub(super) number: u64,
+    /// False on free-threaded builds: there is no GIL to look at.
+    pub(super) gil: bool,
+    pub(super) tickets: AtomicU64,
+    /// Whether anybody holds a permit that counts; a hint for callers without the mutex.
+    pub(super) held: AtomicBool,
+    /// How long a holder's CPU clock must stand.
+    pub(super) still_ns: AtomicU64,
+}
+
+impl Gate {
+    pub fn new(permits: usize, bounds: Bounds, gil: bool) -> Self {
+        Self {
+            state: Mutex::new(State {
+                queue: PermitQueue::new(permits, true),
+                threads: Vec::new(),
+                waiters: HashMap::new(),
+                holders: HashMap::new(),
+            }),
+            permits,
+            bounds,
+            number: GATES.fetch_add(1, Ordering::Relaxed),
+            gil,
+            tickets: AtomicU64::new(1),
+            held: AtomicBool::new(false),
+            still_ns: AtomicU64::new(STILL_NS),
+        }
+    }
+
+    /// Turns granted tickets into holders and wakes them and the new head. Returns whether nobody holds a permit now.
+    pub(super) fn settle(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        granted: Vec<u64>,
+        now_ns: u64,
+    ) -> bool {
+        let mut to_wake = Vec::new();
+        for ticket in granted {
+            if let Some(waiter) = state.waiters.remove(&ticket) {
+                state
+                    .holders
+                    .insert(ticket, Holder::of(&waiter.asker, now_ns));
+                waiter.state.store(GRANTED, Ordering::Release);
+                to_wake.push(waiter);
+            }
+        }
+        let head = state.queue.head();
+        to_wake.extend(head.and_then(|ticket| state.waiters.get(&ticket).cloned()));
+        // Who has used its share computes on: the interval stays short for those who wake beside it.
+        let idle = state.holders.values().all(Holder::sleeps);
+        self.held.store(!idle, Ordering::Relaxed);
+        drop(state);
+        to_wake.iter().for_each(|waiter| waiter.thread.unpark());
+        idle
+    }
+
+    pub(super) fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,150 @@
+//! The waiter at the head of the queue watches the holders, so that no watchdog thread is needed.
+//!
+//! It lends a holder's permit on when
+//! - the holder's thread CPU clock stands still (it blocks where no probe sees it),
+//! - it computes while another thread has the GIL (numpy, zlib: nothing to take turns for),
+//! - the holder has used the CPU of its share: from then on it competes with the next, as threads do.
+//!
+//! A holder that was lent because it stood still and computes again counts again.
+
+use super::holder::Lent;
+use super::state::{Gate, State};
+use crate::counters::{add, Counters};
+use crate::face::ThreadFace;
+use crate::routes::Route;
+use greenlane_process::clock;
+use pyo3::Python;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
+
+/// How often the head of the queue looks at the holder.
+const WATCH_NS: u64 = 2_000_000;
+/// Time between two looks that agree that the GIL is free, and after one that found it held.
+const SECOND_LOOK_NS: u64 = 300_000;
+const NEXT_LOOK_NS: u64 = 8_000_000;
+/// Taking the GIL within this time means that it was free, or just given on: from a computing thread it takes a switch
+/// interval.
+const FREE_NS: u64 = 60_000;
+/// For how long the GIL is then kept from the holder, who computes on if it needs none.
+const KEPT_NS: u64 = 80_000;
+/// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
+const BEHIND_NS: u64 = 100_000_000;
+
+impl Gate {
+    /// Looks after the holders if `ticket` is the head of the queue. Returns for how long to sleep, ns.
+    pub(super) fn watch(&self, ticket: u64, now_ns: u64, counters: &Counters) -> u64 {
+        let mut state = self.locked();
+        if state.queue.head() != Some(ticket) {
+            return BEHIND_NS;
+        }
+        self.charge(&mut state, now_ns, counters);
+        let still_ns = self.still_ns.load(Ordering::Relaxed);
+        let mut look_at = None;
+        let mut to_lend = None;
+        let mut pause_ns = WATCH_NS;
+        let State { queue, holders, .. } = &mut *state;
+        for (&held, holder) in holders {
+            if holder.lent != Lent::No {
+                if holder.is_back() {
+                    queue.call_back(held);
+                    self.held.store(true, Ordering::Relaxed);
+                }
+            } else if holder.has_used(self.bounds.share_ns) {
+                to_lend = Some((held, Lent::ForGood, &counters.lent_overrun));
+            } else if holder.stands_still(now_ns, still_ns) {
+                to_lend = Some((held, holder.still(), &counters.lent_still));
+            } else if self.gil && now_ns >= holder.look_at_ns {
+                let (face, learns) = (Arc::clone(&holder.face), holder.learns.clone());
+                look_at = Some((held, face, learns, holder.is_busy(now_ns)));
+            } else {
+                pause_ns = pause_ns.min(holder.look_at_ns.saturating_sub(now_ns).max(100_000));
+            }
+        }
+        if let Some((held, lent, counter)) = to_lend {
+            self.lend(state, held, lent, now_ns, counter);
+            return 0;
+        }
+        drop(state);
+        match look_at {
+            Some((held, face, learns, busy)) => self.look(held, &face, busy, learns, counters),
+            None => pause_ns,
+        }
+    }
+
+    /// Takes the GIL for a moment to learn whether the holder computes without it; lends after two such looks in a row
+    /// between which the holder was `busy`. A holder that is not teaches nothing: it sleeps, or waits for the GIL itself.
+    fn look(
+        &self,
+        held: u64,
+        face: &ThreadFace,
+        busy: bool,
+        learns: Option<(Arc<Route>, usize)>,
+        counters: &Counters,
+    ) -> u64 {
+        add(&counters.looks, 1);
+        let before_ns = clock::monotonic_ns();
+        let Some((free, again)) = Python::try_attach(|_| {
+            let free = clock::monotonic_ns() - before_ns < FREE_NS && computes_meanwhile(face);
+            let again = learns.is_some_and(|(route, phase)| {
+                route.with(phase, |profile| {
+                    if busy {
+                        profile.looked(free);
+                    }
+                    profile.worth_a_look()
+                })
+            });
+            (free, again)
+        }) else {
+            return BEHIND_NS; // The interpreter is ending.
+        };
+        let now_ns = clock::monotonic_ns();
+        let mut state = self.locked();
+        let holder = state.holders.get_mut(&held);
+        let Some(holder) = holder.filter(|holder| holder.lent == Lent::No) else {
+            return 0;
+        };
+        if free && busy && holder.found_free {
+            let counter = &counters.lent_released;
+            self.lend(state, held, Lent::ForGood, now_ns, counter);
+            return 0;
+        }
+        holder.found_free = free;
+        let pause_ns = match (free, busy) {
+            (true, true) => SECOND_LOOK_NS,
+            (_, false) => WATCH_NS,
+            (false, true) => NEXT_LOOK_NS,
+        };
+        let last = busy && !free && !again;
+        holder.look_at_ns = if last { u64::MAX } else { now_ns + pause_ns };
+        pause_ns.min(WATCH_NS)
+    }
+
+    fn lend(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        held: u64,
+        lent: Lent,
+        now_ns: u64,
+        counter: &AtomicU64,
+    ) {
+        if let Some(holder) = state.holders.get_mut(&held) {
+            holder.lent = lent;
+            add(counter, 1);
+        }
+        let granted = state.queue.lend(held);
+        self.settle(state, granted, now_ns);
+    }
+}
+
+/// Whether that thread computes while this one has the GIL.
+fn computes_meanwhile(face: &ThreadFace) -> bool {
+    let Some(before_ns) = clock::read(face.cpu_clock()) else {
+        return false;
+    };
+    let until_ns = clock::monotonic_ns() + KEPT_NS;
+    while clock::monotonic_ns() < until_ns {
+        std::hint::spin_loop();
+    }
+    let after_ns = clock::read(face.cpu_clock()).unwrap_or(0);
+    after_ns.saturating_sub(before_ns) >= KEPT_NS / 2
+}

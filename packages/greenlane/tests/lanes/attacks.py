@@ -1,0 +1,188 @@
+"""Loads that once made permits worse than plain threads, and what they do to the latency of each class.
+
+Each is a list of jobs: when it comes, its route, and its steps. A step computes so many ms, waits so many (a blocking
+call that probes see), or does what else a thread may do. The same list runs with permits on and off.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from tests.lanes.burners import burn
+
+from greenlane.lanes.permits import Permits
+
+Step = tuple[str, float]
+_LOCK = threading.Lock()
+_THREADS = 32
+
+
+class Job(NamedTuple):
+    """One request."""
+
+    at_s: float
+    route: str
+    steps: tuple[Step, ...]
+    #: How long after its arrival it is late; 0 = never.
+    due_s: float = 0.0
+
+
+def each(
+    every_ms: float, until_s: float, route: str, *steps: Step, from_s: float = 0.0, due_s: float = 0.0
+) -> list[Job]:
+    """Jobs of one route, by a Poisson process of its own."""
+    drawn, found, at_s = random.Random(route), [], from_s
+    while (at_s := at_s + drawn.expovariate(1000 / every_ms)) < until_s:
+        found.append(Job(at_s, route, steps, due_s))
+    return found
+
+
+def _long_phase() -> list[Job]:
+    return [
+        Job(0.1, "long", (("cpu", 1_500.0),)),
+        *each(60, 2.0, "quote", ("cpu", 20.0)),
+        *each(40, 2.0, "short", ("cpu", 6.0)),
+    ]
+
+
+def _stampede() -> list[Job]:
+    jobs = each(12, 1.5, "cached", ("cpu", 1.0))
+    missed = [
+        Job(one.at_s, one.route, (("cpu", 40.0),)) if number % 10 == 3 else one for number, one in enumerate(jobs)
+    ]
+    return [*missed, *each(50, 1.5, "quote", ("cpu", 15.0))]
+
+
+def _calls() -> list[Job]:
+    drawn = random.Random(1)
+    calls = [(("cpu", 0.3), ("wait", 2.0)) * drawn.randint(1, 10) for _ in range(60)]
+    rows = [
+        Job(one.at_s, "rows", (*steps, ("cpu", 20.0))) for one, steps in zip(each(50, 2.0, "rows"), calls, strict=False)
+    ]
+    return [
+        *rows,
+        *each(40, 2.0, "short", ("cpu", 6.0)),
+        *each(30, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+    ]
+
+
+def _exports() -> list[Job]:
+    export = (("cpu", 10.0), ("wait", 1.0)) * 60
+    return [Job(0.0, "export", export), Job(0.05, "export", export), *each(60, 1.8, "short", ("cpu", 6.0)),
+            *each(120, 1.8, "quote", ("cpu", 20.0))]  # fmt: skip
+
+
+def _late() -> list[Job]:
+    return [*each(60, 1.6, "late", ("cpu", 20.0), due_s=0.001), *each(60, 1.6, "quote", ("cpu", 20.0))]
+
+
+def _back() -> list[Job]:
+    return [*each(120, 1.8, "back", ("unseen", 30.0), ("cpu", 30.0)), *each(60, 1.8, "quote", ("cpu", 20.0))]
+
+
+def _six_phases() -> list[Job]:
+    six = (("cpu", 8.0), ("wait", 1.0)) * 6
+    return [
+        *[Job(0.01 * n, "six", six) for n in range(8)],
+        *[Job(0.01 * n, "one", (("cpu", 12.0),)) for n in range(20)],
+    ]
+
+
+def _spins() -> list[Job]:
+    return [*each(200, 1.6, "spins", ("spin", 60.0)), *each(60, 1.6, "quote", ("cpu", 20.0))]
+
+
+def _scanner() -> list[Job]:
+    found = [Job(0.0005 * n, f"/wp-{n}.php", (("cpu", 0.05),)) for n in range(700)]
+    return [
+        *found,
+        *each(50, 1.8, "quote", ("cpu", 20.0), from_s=0.4),
+        *each(40, 1.8, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0), from_s=0.4),
+    ]
+
+
+def _hidden_lock() -> list[Job]:
+    return [
+        *each(90, 1.6, "keeps", ("locked", 25.0)),
+        *each(60, 1.6, "wants", ("locked", 0.5)),
+        *each(90, 1.6, "quote", ("cpu", 20.0)),
+    ]
+
+
+def _overload() -> list[Job]:
+    return [*each(16, 1.2, "quote", ("cpu", 20.0)), *each(30, 1.2, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0))]
+
+
+def _change() -> list[Job]:
+    return [*each(20, 0.6, "changes", ("cpu", 1.0)), *each(45, 1.8, "changes", ("cpu", 20.0), from_s=0.6),
+            *each(60, 1.8, "quote", ("cpu", 15.0))]  # fmt: skip
+
+
+#: What they do, and how many times as long as without permits a class may take on average. Over 1.2 is a debt: a short
+#: phase beside rows whose size cannot be told by their number, and a holder that sleeps where nobody sees it.
+ATTACKS: dict[str, tuple[Callable[[], list[Job]], float]] = {
+    "a phase of 1.5 s beside quotes": (_long_phase, 1.5),
+    "a cache that misses one time in ten": (_stampede, 1.2),
+    "one to ten calls before it computes": (_calls, 2.0),
+    "two streaming exports": (_exports, 1.2),
+    "late jobs": (_late, 1.2),
+    "a holder that sleeps unseen and comes back": (_back, 1.8),
+    "jobs of six phases in a backlog": (_six_phases, 1.2),
+    "spins": (_spins, 1.2),
+    "a scanner's storm, then real routes": (_scanner, 1.2),
+    "a lock that nobody sees": (_hidden_lock, 1.2),
+    "1.3 times as much as it can do": (_overload, 1.2),
+    "behaviour that changes in mid-run": (_change, 1.2),
+}
+
+
+def ran(given: Permits, jobs: Iterable[Job]) -> dict[str, list[float]]:
+    """Latencies by route, s, from when each job was due."""
+    todo, took, lock = iter(sorted(jobs)), [], threading.Lock()
+    began_s = time.monotonic() + 0.05
+
+    def serve() -> None:
+        while True:
+            with lock:
+                job = next(todo, None)
+            if job is None:
+                return
+            time.sleep(max(0.0, began_s + job.at_s - time.monotonic()))
+            _run(given, job, int((began_s + job.at_s) * 1e9))
+            took.append((job.route, time.monotonic() - began_s - job.at_s))
+
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(_THREADS)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(30)
+    assert not any(one.is_alive() for one in threads), "a thread hangs"
+    found: dict[str, list[float]] = {}
+    for route, latency_s in took:
+        found.setdefault(route if not route.startswith("/") else "scanned", []).append(latency_s)
+    return found
+
+
+def _run(given: Permits, job: Job, arrival_ns: int) -> None:
+    given.open(arrival_ns, arrival_ns + int(job.due_s * 1e9) if job.due_s else 0, job.route)
+    for kind, ms in job.steps:
+        if kind == "cpu":
+            burn(ms)
+        elif kind == "wait":
+            given.leave(0)
+            time.sleep(ms / 1000)
+            given.enter()
+        elif kind == "unseen":
+            time.sleep(ms / 1000)
+        elif kind == "locked":
+            with _LOCK:
+                burn(ms)
+        else:
+            until_s = time.monotonic() + ms / 1000
+            while time.monotonic() < until_s:
+                pass
+    given.close()
