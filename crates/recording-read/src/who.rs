@@ -36,6 +36,8 @@ struct Occupied {
 enum By {
     Running,
     OffTheCore,
+    /// Off the core in a call that nobody saw: it may have had the GIL.
+    Unseen,
     Blocked,
     /// Itself waiting for the GIL: somebody else is to blame.
     NoGil,
@@ -71,7 +73,10 @@ impl Spans<'_> {
                 }
             },
             state => {
-                let which = usize::from(state == State::Wait(WaitKind::Os));
+                let which = usize::from(matches!(
+                    state,
+                    State::Wait(WaitKind::Os | WaitKind::Unseen)
+                ));
                 let head = self.life.slices[piece.slice as usize].head as usize;
                 if self.of_slice[head][which] == NONE {
                     let stretch = self.life.slices[head];
@@ -133,6 +138,7 @@ fn occupied(
         let by = match piece.state {
             State::Run | State::Gc => By::Running,
             State::Wait(WaitKind::Os) if !piece.held => By::OffTheCore,
+            State::Wait(WaitKind::Unseen) => By::Unseen,
             State::Wait(WaitKind::Gil) => By::NoGil,
             State::Wait(_) | State::Io { .. } => By::Blocked,
         };
@@ -167,12 +173,12 @@ fn occupied(
 
 /// Who may have had the GIL: who ran, else who was off the core within its slice.
 fn runners(threads: &BTreeMap<u64, Vec<Occupied>>) -> Vec<Candidate> {
-    let runs = |one: &&Occupied| matches!(one.by, By::Running | By::OffTheCore);
+    let runs = |one: &&Occupied| matches!(one.by, By::Running | By::OffTheCore | By::Unseen);
     let all = threads.values().flatten().filter(runs);
     let candidates = all.map(|one| Candidate {
         from_ns: one.from_ns,
         to_ns: one.to_ns,
-        rank: u8::from(one.by == By::OffTheCore),
+        rank: u8::from(one.by != By::Running),
         culprit: one.culprit,
         span: one.span,
     });

@@ -2,7 +2,8 @@
 //!
 //! The call is seen in C, without the GIL, when it returns. Its Python stack is looked at a moment later, by a pending
 //! call of the interpreter, which runs before the next instruction: on the main thread, where pending calls run. Other
-//! threads' calls have no stack.
+//! threads' calls have no stack. Short calls are many, and a look costs as much as a tenth of one: some have none, and
+//! who reads the recording shares them out among the places that were seen.
 
 use super::state::emit;
 use crate::{frames, names};
@@ -19,11 +20,19 @@ static JOB: AtomicU64 = AtomicU64::new(0);
 static FROM_NS: AtomicU64 = AtomicU64::new(0);
 static TO_NS: AtomicU64 = AtomicU64::new(0);
 
+static SHORT: AtomicU32 = AtomicU32::new(0);
+/// Every call this long is looked at; of shorter ones, the first of so many.
+const LONG_NS: u64 = 1_000_000;
+const SOME: u32 = 16;
+
 /// This thread's loop was blocked by `unit` from `from_ns` to `to_ns`.
 pub fn seen(unit: u32, job: u64, from_ns: u64, to_ns: u64) {
     // SAFETY: no arguments, no failure.
     let is_main = unsafe { libc::gettid() == libc::getpid() };
     if !is_main || !forks::is_own_process() {
+        return;
+    }
+    if to_ns - from_ns < LONG_NS && SHORT.fetch_add(1, Ordering::Relaxed) % SOME != 0 {
         return;
     }
     UNIT.store(unit, Ordering::Relaxed);
