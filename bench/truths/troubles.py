@@ -83,7 +83,7 @@ def core(count: int) -> True_:
 _SLOW = """
 import os, sys, time
 asked, answered = map(int, sys.argv[1:])
-while os.read(asked, 1):
+while os.read(asked, 1) == b"x":
     time.sleep(0.0007)
     os.write(answered, b"x")
 """
@@ -111,9 +111,10 @@ class _Driver:
 
     def close(self) -> None:
         """End it."""
-        os.close(self._to)
-        os.read(self._from, 1)  # ends with the process
-        os.close(self._from)
+        os.write(self._to, b".")
+        os.waitpid(self._pid, 0)
+        for end in (self._to, self._from):
+            os.close(end)
 
 
 def _often(driver: _Driver) -> int:
