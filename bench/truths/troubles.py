@@ -29,8 +29,8 @@ from greenlane.record.jobs import job
 from greenlane.wiring.recording import start_recording, stop_recording
 
 MS = 1_000_000
-#: What a recording says of its victims: "wait KIND", "io KIND", "cpu", "held FUNCTION" (at that line, of the whole loop),
-#: "jobs", "unknown units".
+#: What a recording says of its victims: "wait KIND", "io KIND", "cpu", "held FUNCTION" (there, the whole loop),
+#: "unknown units".
 True_ = dict[str, float]
 _NANOSLEEP = {"x86_64": 35, "aarch64": 101}
 _AWAY_NS, _OWN_NS = 3 * MS, 2 * MS

@@ -294,6 +294,8 @@ struct Writer {
     said: HashSet<u32, UnitHash>,
     next_process_ns: u64,
     cores: Cores,
+    /// Threads that were there before the recording, and had waited for a core by then: (when, ns).
+    cores_before: HashMap<u32, (u64, u64)>,
     events: u64,
     /// Of them, those that came from the rings, and what a thousand of them take.
     recorded: u64,
@@ -314,6 +316,7 @@ impl Writer {
             said: HashSet::default(),
             next_process_ns: 0,
             cores: Cores::default(),
+            cores_before: HashMap::new(),
             events: 0,
             recorded: 0,
             thousand_ns,
@@ -330,6 +333,10 @@ impl Writer {
             state.error = Some(error.to_string());
             return;
         }
+        self.cores.look();
+        let at_ns = clock::monotonic_ns();
+        let before = self.cores.waited.iter();
+        self.cores_before = before.map(|&(thread, ns)| (thread, (at_ns, ns))).collect();
         loop {
             std::thread::park_timeout(PERIOD);
             WAKE.store(false, Ordering::Relaxed);
@@ -477,6 +484,14 @@ impl Writer {
         let (at_ns, withheld_ns) = (clock::monotonic_ns(), self.cores.withheld_ns);
         for (thread, waited_ns) in self.cores.waited.clone() {
             if threads.contains(&thread) {
+                if let Some((at_ns, waited_ns)) = self.cores_before.remove(&thread) {
+                    self.write(&Event::Cores {
+                        at_ns,
+                        thread,
+                        waited_ns,
+                        withheld_ns: 0,
+                    });
+                }
                 self.write(&Event::Cores {
                     at_ns,
                     thread,

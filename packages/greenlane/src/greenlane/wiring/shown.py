@@ -6,6 +6,7 @@ Permits and a recording may be told different directories, or the same one, in w
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -105,6 +106,24 @@ class _Controlled:
         recording.record(on)
         if end:
             recording.finish()
+
+    def attach(self, settings: Mapping[str, object]) -> None:
+        if _part("record") is not None:
+            raise ControlError(
+                "attach",
+                name="pid",
+                value=os.getpid(),
+                rule="a process that is not recorded already",
+                hint="`greenlane record --status PID` shows its recording, `--on` and `--off` switch it",
+            )
+        from greenlane.hosts.observed import program
+
+        program.attach(settings)
+
+    def detach(self) -> None:
+        from greenlane.hosts.observed import program
+
+        program.detach()
 
     def recorded(self) -> dict[str, object] | None:
         recording = _part("record")

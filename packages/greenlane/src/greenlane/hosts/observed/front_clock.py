@@ -20,7 +20,16 @@ from typing import Final
 
 from greenlane import deadline
 
-__all__ = ["DEADLINES", "NAMES", "READ", "arrival_and_due", "arrival_ns", "environ_arrival_ns", "is_front", "parsed_unix_ns"]
+__all__ = [
+    "DEADLINES",
+    "NAMES",
+    "READ",
+    "arrival_and_due",
+    "arrival_ns",
+    "environ_arrival_ns",
+    "is_front",
+    "parsed_unix_ns",
+]
 
 #: Lower case, the first present counts.
 NAMES: Final = ("x-request-start", "x-queue-start")
@@ -87,9 +96,7 @@ def parsed_unix_ns(text: str) -> int:
     return 0
 
 
-def arrival_and_due(
-    told: Mapping[str, str], arrival: tuple[int, str], address: str | None
-) -> tuple[int, str, int]:
+def arrival_and_due(told: Mapping[str, str], arrival: tuple[int, str], address: str | None) -> tuple[int, str, int]:
     """Give when a request arrived, by which clock, and when it is due (0 = it does not say).
 
     Args:
