@@ -20,7 +20,7 @@ from typing import Final
 from greenlane import _native
 from greenlane.errors import SettingsError
 
-__all__ = ["RecordedCommand", "alive", "blocked_signals"]
+__all__ = ["RecordedCommand", "alive", "blocked_signals", "children"]
 
 _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -118,7 +118,7 @@ class RecordedCommand:
         return False
 
     def _reap(self) -> None:
-        for pid in {self.pid, *_children(os.getpid())} if self.code is None else _children(os.getpid()):
+        for pid in {self.pid, *children(os.getpid())} if self.code is None else children(os.getpid()):
             with contextlib.suppress(ChildProcessError):
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended == self.pid:
@@ -140,10 +140,10 @@ def blocked_signals() -> Iterator[set[signal.Signals]]:
 def _descendants() -> list[int]:
     """Give all processes below us."""
     found: list[int] = []
-    level = _children(os.getpid())
+    level = children(os.getpid())
     while level:
         found += level
-        level = [child for pid in level for child in _children(pid)]
+        level = [child for pid in level for child in children(pid)]
     return found
 
 
@@ -163,14 +163,15 @@ def _runs_since(pid: int) -> float:
     return math.inf if state in "ZX" else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started_s
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
+def children(pid: int) -> list[int]:
+    """Give the processes that one has started, and that run."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
                 text = Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii")
-                children += map(int, text.split())
-    return children
+                found += map(int, text.split())
+    return found
 
 
 def _has_recorder(pid: int) -> bool:
