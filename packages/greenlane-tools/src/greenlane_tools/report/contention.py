@@ -134,7 +134,7 @@ def _long(place: int, typical_ns: float) -> bool:
 
 
 def _verdict(long_frac: float, wait_ns: int, occupied_ns: int, latency_ns: int) -> str:
-    if occupied_ns >= max(WORTH_FRAC * latency_ns, wait_ns):
+    if occupied_ns and occupied_ns >= max(WORTH_FRAC * latency_ns, wait_ns):
         return "occupied"
     if not wait_ns or wait_ns < WORTH_FRAC * latency_ns:
         return "none"

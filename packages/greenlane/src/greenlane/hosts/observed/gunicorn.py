@@ -63,9 +63,10 @@ def place(patches: Patches, module: ModuleType) -> None:
 
 def _running(kind: type) -> Iterator[Any]:
     """The worker of this process that has loaded its application already: the recording begins while it serves."""
-    kinds = [kind]
+    kinds: list[Any] = [kind]
     for each in kinds:
         kinds += [below for below in each.__subclasses__() if below not in kinds]
+    found: Any
     for each in kinds:
         for found in gc.get_referrers(each):
             if type(found) is each and not isinstance(found.__dict__.get("wsgi"), Observed | type(None)):
