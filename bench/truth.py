@@ -4,8 +4,8 @@
 
 The question: of each job's latency, are CPU, I/O and wait each right within 3 % or 0.5 ms, is the wait blamed on who
 it was, and do the parts of every one of 100,000 jobs make its latency? Expected: yes for 99 of 100 jobs; 95 % of the
-blame; all sums, nothing lost, residual at most 1 % at p99. And are services with a trouble (a driver that blocks unseen, an
-idle process pool …) told by its right name, within 5 % of their latency?
+blame; all sums, nothing lost, residual at most 1 % at p99. And are services with a trouble (a driver that blocks
+unseen, an idle process pool …) told by its right name, within 5 % of their latency?
 
 Each program (`bench/truths/`) knows its own time: CPU by the thread's clock, the reply's moment by the process that
 sent it, and when its hogs ran by their own clocks. It waits for a quiet machine first (not with `--hurry`), and says
@@ -27,7 +27,7 @@ from bench.claims import Claim
 from bench.summary import claim_line
 from bench.truths import machine
 from bench.truths.compare import PARTS, RUNTIMES, Outcome, parts, play, run
-from bench.truths.named import RIGHT_FRAC, play_trouble
+from bench.truths.named import NAMED_FRAC, play_trouble
 from bench.truths.troubles import TROUBLES
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.statistics import quantile, wilson
@@ -158,7 +158,7 @@ def _troubles(jobs: int) -> list[Claim]:
             print(f"  {each.line()}", flush=True)
             off = abs(each.off_frac)
             text = f"{what}: {each.what} recorded against true, of the latency"
-            claims.append(Claim(what, text, off, off, off, "≤", RIGHT_FRAC))
+            claims.append(Claim(what, text, off, off, off, "≤", NAMED_FRAC))
     return claims
 
 

@@ -12,7 +12,7 @@ from bench.truths.compare import MS, run
 from bench.truths.troubles import TROUBLES
 from greenlane_tools.reader import Recording, open_recording
 
-RIGHT_FRAC = 0.05
+NAMED_FRAC = 0.05
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Told:
 
     trouble: str
     what: str
-    true: float
+    #: Between these two: what lies between them may be either.
+    true: tuple[float, float]
     recorded: float
     #: Of its victims.
     latency_ns: int
@@ -29,19 +30,21 @@ class Told:
     @property
     def off_frac(self) -> float:
         """So much of the victims' latency is off; of what is counted, of one."""
-        return (self.recorded - self.true) / (1 if self.what == "unknown units" else max(1, self.latency_ns))
+        low, high = self.true
+        off = min(0.0, self.recorded - low) or max(0.0, self.recorded - high)
+        return off / (1 if self.what == "unknown units" else max(1, self.latency_ns))
 
     @property
     def right(self) -> bool:
         """See the module."""
-        return abs(self.off_frac) <= RIGHT_FRAC
+        return abs(self.off_frac) <= NAMED_FRAC
 
     def line(self) -> str:
         """For people."""
         unit = "" if self.what == "unknown units" else " ms"
         scale = MS if unit else 1
         return (
-            f"{self.trouble:<14}{self.what:<16}true {self.true / scale:>9.1f}{unit}  recorded "
+            f"{self.trouble:<14}{self.what:<16}true {self.true[0] / scale:>9.1f}{unit}  recorded "
             f"{self.recorded / scale:>9.1f}{unit}  off {self.off_frac:>7.2%} of the latency"
         )
 
@@ -51,8 +54,8 @@ def play_trouble(what: str, count: int, folder: Path) -> list[Told]:
     told = run(folder, "troubles", what, str(count), more=TROUBLES[what])
     recording = open_recording(folder)
     latency_ns = sum(job.latency_ns for job in recording.jobs if job.route == "victim")
-    rows = told["true_ns"].items()
-    return [Told(what, name, true, _recorded(recording, name), latency_ns) for name, true in rows]
+    rows = {name: true if isinstance(true, list) else [true, true] for name, true in told["true_ns"].items()}
+    return [Told(what, name, (low, high), _recorded(recording, name), latency_ns) for name, (low, high) in rows.items()]
 
 
 def _recorded(recording: Recording, name: str) -> float:
