@@ -12,6 +12,7 @@ const TICK_NS: u64 = 10_000_000;
 pub struct Cores {
     /// (thread, waited for a core, ns).
     pub waited: Vec<(u32, u64)>,
+    pub threads: u32,
     /// Cores stolen from this machine, and time that its group had no quota for, ns.
     pub withheld_ns: u64,
     begun_ns: Option<u64>,
@@ -24,14 +25,15 @@ impl Cores {
     /// Looks anew.
     pub fn look(&mut self) {
         self.waited.clear();
+        self.threads = 0;
         let Ok(tasks) = fs::read_dir("/proc/self/task") else {
             return;
         };
         for task in tasks.flatten() {
+            self.threads += 1;
             let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-            let waited_ns = text.split(' ').nth(1).and_then(|word| word.parse().ok());
             let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
-            if let (Some(thread), Some(waited_ns)) = (thread, waited_ns) {
+            if let (Some(thread), Some(waited_ns)) = (thread, waited(&text)) {
                 self.waited.push((thread, waited_ns));
             }
         }
@@ -51,6 +53,14 @@ impl Cores {
     pub fn all_ns(&self) -> u64 {
         self.waited.iter().map(|one| one.1).sum()
     }
+}
+
+/// The second number; None where the kernel does not count: then it says that nobody ever ran, too.
+fn waited(schedstat: &str) -> Option<u64> {
+    let mut numbers = schedstat.split(' ').map(str::parse::<u64>);
+    let ran_ns = numbers.next()?.ok()?;
+    let waited_ns = numbers.next()?.ok()?;
+    (ran_ns > 0).then_some(waited_ns)
 }
 
 /// The eighth number of the first line, `cpu`.
@@ -99,6 +109,9 @@ mod tests {
         assert_eq!(throttled("nr_throttled 3\nthrottled_usec 70\n"), 70_000);
         assert_eq!(throttled("nr_throttled 3\nthrottled_time 70\n"), 70);
         assert_eq!(throttled(""), 0);
+        assert_eq!(waited("70 20 3\n"), Some(20));
+        assert_eq!(waited("0 0 0\n"), None);
+        assert_eq!(waited(""), None);
     }
 
     #[test]

@@ -645,7 +645,7 @@ fn process_event(at_ns: u64, jobs: u32, lag_ns: u64, cores: &Cores) -> Event {
         cpu_ns: clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
         os_wait_ns: cores.all_ns(),
         rss_bytes: resident_bytes(),
-        threads: cores.waited.len() as u32,
+        threads: cores.threads,
         jobs,
         lag_ns,
         loop_ns: speed::loop_ns(),

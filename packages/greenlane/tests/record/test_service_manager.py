@@ -27,9 +27,9 @@ connection.sendall(b"served")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         command = [*GREENLANE, "record", "-o", "r.glr", "--", sys.executable, "-c", source]
         # As systemd does it: the descriptor is number 3, the variable names the process that it starts.
-        script = f'exec 3<&{listener.fileno()}; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
+        script = 'exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$@"'
         started = subprocess.Popen(
-            ["/bin/sh", "-c", script, "sh", *command], cwd=tmp_path, env=environment(), pass_fds=[listener.fileno()]
+            ["/bin/sh", "-c", script, "sh", *command], cwd=tmp_path, env=environment(), stdin=listener
         )
         with socket.create_connection(listener.getsockname(), timeout=20) as client:
             assert client.recv(100) == b"served"
