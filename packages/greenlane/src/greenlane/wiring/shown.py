@@ -6,6 +6,7 @@ Permits and a recording may be told different directories, or the same one, in w
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from greenlane.metrics import Learned
 
 __all__ = ["serve", "withdraw"]
+
+#: Knows the hosts, as we do not: loaded when somebody attaches.
+_ATTACHES: Final = "greenlane.hosts.observed.program"
 
 _lock = allocate_lock()
 #: A child that was forked while another thread had the lock would wait for ever.
@@ -116,14 +120,10 @@ class _Controlled:
                 rule="a process that is not recorded already",
                 hint="`greenlane record --status PID` shows its recording, `--on` and `--off` switch it",
             )
-        from greenlane.hosts.observed import program
-
-        program.attach(settings)
+        importlib.import_module(_ATTACHES).attach(settings)
 
     def detach(self) -> None:
-        from greenlane.hosts.observed import program
-
-        program.detach()
+        importlib.import_module(_ATTACHES).detach()
 
     def recorded(self) -> dict[str, object] | None:
         recording = _part("record")
