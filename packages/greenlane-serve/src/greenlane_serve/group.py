@@ -72,13 +72,15 @@ class Slot:
     pid: int = 0
     # The generation of code and settings that it was started in.
     generation: int = 0
-    # When it began to serve; when it must have ended what it leaves.
+    # When it began to serve; when it must have booted, or ended what it leaves.
     since_s: float = 0.0
     until_s: float = 0.0
     # The front gives it requests.
     open: bool = False
     # Its last worker died.
     died: bool = False
+    # It boots for too long, and has been told to say where it stands.
+    told: bool = False
 
 
 class Acts(Protocol):
@@ -99,6 +101,9 @@ class Acts(Protocol):
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
 
+    def refuse(self, slot: Slot) -> None:
+        """Answer who has connected to its socket and waits for a worker there."""
+
     def ask_where(self, slot: Slot) -> None:
         """Let it say in the log where its threads are."""
 
@@ -115,10 +120,14 @@ class Group:
     folder: Path
     acts: Acts
     stop_s: float
+    boot_s: float = math.inf
+    queue_s: float = math.inf
     # Where its workers are started; None = where we are. Else it is another version beside the application, which is
     # there for its share: when its workers have all died the application takes that back.
     directory: str | None = None
     generation: int = 0
+    # When its last worker has ended.
+    dead_s: float = math.inf
     slots: list[Slot] = field(default_factory=list)
     backoff: Backoff = field(default_factory=Backoff)
 
@@ -133,7 +142,7 @@ class Group:
         slot = self.slot_of(pid)
         if slot is not None and slot.state is State.BOOTING:
             slot.state, slot.since_s = State.SERVING, now_s
-            slot.open = True
+            slot.open, self.dead_s = True, math.inf
             self.acts.open(self, slot)
             for dead in [one for one in self.slots if one.open and one.state is not State.SERVING]:
                 self._shut(dead)
@@ -149,8 +158,10 @@ class Group:
         slot.state, slot.pid = State.EMPTY, 0
         # The last one stays open: a backend without servers refuses at once, while here who has been sent waits at the
         # socket, and others in the queue, until the next worker comes.
-        if before is State.SERVING and (self.directory or self.of(State.SERVING)):
+        if before is State.SERVING and (self.directory or self.lives):
             self._shut(slot)
+        if not self.lives:
+            self.dead_s = min(self.dead_s, now_s)
         if not asked:
             slot.died = True
             wait_s = self.backoff.failed(now_s, served_s)
@@ -163,11 +174,14 @@ class Group:
         if slot.state is State.SERVING and len(self.of(State.SERVING)) > 1:
             self._shut(slot)
         slot.state, slot.until_s = State.STOPPING, now_s + _SAY_S
+        if not self.lives:
+            self.dead_s = min(self.dead_s, now_s)
         self.acts.ask_where(slot)
 
     def renew(self) -> None:
-        """Replace every worker, one by one."""
+        """Replace every worker, one by one. Who still boots would come too late."""
         self.generation += 1
+        self._give_up_booting()
         self.backoff = Backoff()
 
     def step(self, now_s: float) -> None:
@@ -176,14 +190,17 @@ class Group:
             if now_s >= slot.until_s or not self.acts.in_progress(self, slot):
                 slot.state, slot.until_s = State.STOPPING, now_s + self.stop_s
                 self.acts.end(slot, hard=False)
+        self._end_late_boots(now_s)
         self.step_stopping(now_s)
+        if now_s >= self.dead_s + self.queue_s:
+            self._refuse()
         old = [slot for slot in self.of(State.SERVING) if slot.generation != self.generation]
         booting = self.of(State.BOOTING)
         alive = len(self.of(State.SERVING)) + len(booting)
         if alive > self.workers and old and not booting:
             self._retire(old[0], now_s)
         elif (alive < self.workers or (old and not booting)) and self.backoff.may_try(now_s):
-            self._boot(self.workers - alive if alive < self.workers else 1)
+            self._boot(self.workers - alive if alive < self.workers else 1, now_s)
 
     def step_stopping(self, now_s: float) -> None:
         """End at once who has not ended in time."""
@@ -192,12 +209,33 @@ class Group:
                 slot.until_s = math.inf
                 self.acts.end(slot, hard=True)
 
-    def stop(self, now_s: float) -> None:
-        """End every worker: the front gives them nothing any more."""
-        for slot in self.slots:
-            if slot.state not in (State.EMPTY, State.STOPPING):
-                slot.state, slot.until_s = State.STOPPING, now_s + self.stop_s
-                self.acts.end(slot, hard=False)
+    def stop(self, until_s: float) -> None:
+        """End every worker: the front gives them nothing any more. Who boots has nothing to end."""
+        self._give_up_booting()
+        for slot in self.of(State.SERVING, State.LEAVING):
+            slot.state, slot.until_s = State.STOPPING, until_s
+            self.acts.end(slot, hard=False)
+        for slot in self.of(State.STOPPING):
+            slot.until_s = min(slot.until_s, until_s)
+
+    def _give_up_booting(self) -> None:
+        for slot in self.of(State.BOOTING):
+            slot.state, slot.until_s = State.STOPPING, math.inf
+            self.acts.end(slot, hard=True)
+
+    def _end_late_boots(self, now_s: float) -> None:
+        """Who boots for too long says where it stands, and is killed: its death counts as any other."""
+        for slot in self.of(State.BOOTING):
+            if now_s < slot.until_s:
+                continue
+            if slot.told:
+                slot.until_s = math.inf
+                self.acts.end(slot, hard=True)
+            else:
+                slot.told, slot.until_s = True, now_s + _SAY_S
+                who = f"worker {self.name}/{slot.name} (pid {slot.pid})"
+                self.acts.say(f"{who} does not start: it has not said in {self.boot_s:g} s that it serves")
+                self.acts.ask_where(slot)
 
     # -- what can be seen
 
@@ -208,6 +246,11 @@ class Group:
     def slot_of(self, pid: int) -> Slot | None:
         """The slot of a process."""
         return next((slot for slot in self.slots if slot.pid == pid and slot.state is not State.EMPTY), None)
+
+    @property
+    def lives(self) -> bool:
+        """Whether a worker serves."""
+        return bool(self.of(State.SERVING))
 
     @property
     def settled(self) -> bool:
@@ -225,16 +268,27 @@ class Group:
             times.append(now_s + _LEAVING_S)
         if self.of(State.STOPPING):
             times.append(now_s + _STOPPING_S)
+        if any(slot.open for slot in self.slots):
+            times.append(self.dead_s + self.queue_s)
+        times += [slot.until_s for slot in self.of(State.BOOTING)]
         if not self.settled and self.backoff.until_s > now_s:
             times.append(self.backoff.until_s)
         return min(times)
 
-    def _boot(self, number: int) -> None:
+    def _boot(self, number: int, now_s: float) -> None:
         # A dead one's first: who has connected to its socket meanwhile waits there.
         for slot in sorted(self.of(State.EMPTY), key=lambda slot: (not slot.open, not slot.died))[:number]:
-            slot.died = False
+            slot.died = slot.told = False
+            slot.until_s = now_s + self.boot_s
             slot.pid = self.acts.start(self, slot)
             slot.state, slot.generation = State.BOOTING, self.generation
+
+    def _refuse(self) -> None:
+        """Nobody has served for as long as anybody should wait: who waits is answered, and who comes, at once."""
+        for slot in self.slots:
+            if slot.open:
+                self._shut(slot)
+                self.acts.refuse(slot)
 
     def _retire(self, slot: Slot, now_s: float) -> None:
         slot.state, slot.until_s = State.LEAVING, now_s + self.stop_s

@@ -70,6 +70,10 @@ class ServeSettings(Settings):
         30.0, "Time that `greenlane serve` gives requests in progress when it ends or replaces a worker.",
         unit="s", low=0, high=86_400, reason="gunicorn's graceful_timeout.",
     )  # fmt: skip
+    boot_s: float = declare(
+        120.0, "Time that a worker of `greenlane serve` may take to start; one that takes longer is killed.",
+        unit="s", low=0.1, high=86_400, reason="The slowest applications import for a minute on a busy machine.",
+    )  # fmt: skip
     versions: Mapping[str, str] = declare(
         {}, "Other versions of the application under `greenlane serve`: NAME = the directory that it is loaded from.",
         pattern=_SOME_DIRECTORY, reason="`greenlane divert route` sends them requests; without it they get none.",

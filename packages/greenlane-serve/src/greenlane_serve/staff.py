@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -19,6 +20,11 @@ from greenlane_serve.worker.ledger import Ledger, Sums
 __all__ = ["Blocked", "Hung", "Staff"]
 
 _READY_BYTES: Final = 64
+_REQUEST_BYTES: Final = 1 << 20
+_REFUSAL: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 18\r\nContent-Type: text/plain\r\n"
+    b"Connection: close\r\n\r\nno worker in time\n"
+)
 
 
 class Staff:
@@ -47,6 +53,7 @@ class Staff:
         """Listen for every slot of a group. The sockets are ours, so that nobody is refused while workers change."""
         for slot in group.slots:
             (self._sockets[slot.socket],) = listen([str(slot.socket)])
+            self._sockets[slot.socket].setblocking(False)
 
     def dismiss(self, group: Group) -> None:
         """Listen no longer for a group whose workers have all ended."""
@@ -98,6 +105,17 @@ class Staff:
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
         self._children.signal(slot.pid, signal.SIGKILL if hard else signal.SIGTERM)
+
+    def refuse(self, slot: Slot, retry_after_s: int) -> None:
+        """Answer who waits at its socket, where no worker accepts."""
+        answer = _REFUSAL % retry_after_s
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._sockets[slot.socket].accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.setblocking(False)
+                    connection.recv(_REQUEST_BYTES)  # what is left unread would cut the answer off
+                    connection.sendall(answer)
 
     def ask_where(self, slot: Slot) -> None:
         """SIGUSR2: it says on stderr where its threads are."""

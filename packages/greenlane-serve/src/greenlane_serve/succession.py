@@ -86,6 +86,7 @@ class Lineup:
             self.layout, servers, binds(settings, self.fds, folder), folder, at_once,
             trust=self.trust, global_lines=global_lines(settings),
             health_path=settings.health_path, metrics_path=settings.metrics_path,
+            life={name: whole or group.lives for name, group in self.groups.items() if not group.directory},
             queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
             retry_after_s=settings.retry_after_s, connections=_connections(), version_header=settings.version_header,
             gates_before=[gate for gate in gates_before if gate not in self.gates],
@@ -181,16 +182,17 @@ class Succession:
             yield from lineup.groups.values()
         yield from self._ending
 
-    def stop(self, now_s: float) -> None:
-        """End them all."""
+    def stop(self, now_s: float, until_s: float) -> None:
+        """End them all, until then."""
         self.give_up(now_s)
         for lineup, _ in self._before:
             self._end(lineup, now_s)
         self._before.clear()
         for group in self._ending:
+            group.stop(until_s)
             group.step_stopping(now_s)
 
     def _end(self, lineup: Lineup, now_s: float) -> None:
         for group in lineup.groups.values():
-            group.stop(now_s)
+            group.stop(now_s + group.stop_s)
             self._ending.append(group)

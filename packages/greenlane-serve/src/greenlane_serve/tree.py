@@ -46,6 +46,9 @@ _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 _WATCHED: Final = (*_STOPS, signal.SIGHUP, signal.SIGCHLD)
 # Longest wait when nothing is due.
 _LONGEST_S: Final = 60.0
+# How often a front that ends is asked whether it has anything left; and what of `stop_s` is kept for what ends last.
+_LOOK_S: Final = 0.1
+_ENDING_S: Final = 2.0
 
 
 class Tree:
@@ -80,7 +83,9 @@ class Tree:
         self._staff = Staff(self._children, self._selector, application, kind)
         self._succession = Succession(self._staff.dismiss)
         self._stopping = False
-        self._until_s = math.inf
+        self._until_s = math.inf  # everything must have ended
+        self._look_s = math.inf  # at the front that ends
+        self._life: dict[str, bool] = {}  # what the front knows
         self._served = False  # has ever been whole
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
@@ -132,12 +137,20 @@ class Tree:
         absent = self.front.child is None or self._doorkeeper.deaf
         if self._lineup is not None and absent and self._doorkeeper.may_start(now_s, served=self._served):
             self._start_again(self._lineup)
+        self._tell_life()
         if self._served and self.front.child is not None:
             self.rounds.go(self, now_s, self._doorkeeper.failed)
         settled = self._lineup is not None and self._lineup.settled and self._succession.coming is None
         if settled and self.front.child is not None and (self._renewing or not self._served):
             self._tell_ready()
         return True
+
+    def _tell_life(self) -> None:
+        """What health is answered by."""
+        for name, group in self.groups.items():
+            if not group.directory and self._life.get(name) is not group.lives:
+                self._life[name] = group.lives
+                self._doorkeeper.live(name, lives=group.lives)
 
     def _tell_ready(self) -> None:
         folders.announce(self.folder, self.settings.bind)
@@ -171,7 +184,7 @@ class Tree:
         if (until_s := self._succession.first_until_s) is not None:
             times.append(until_s)
         if self._stopping:
-            times.append(self._until_s)
+            times.append(self._look_s if self.front.running else math.inf)
         elif self._served and self.front.child is not None:
             times.append(self.rounds.next_s(now_s))
         return max(0.0, min(times) - now_s)
@@ -190,7 +203,16 @@ class Tree:
         folder = self.folder / str(self._lineups)
         folder.mkdir()
         groups = {
-            name: Group(name, workers, folder, self, settings.stop_s, directory=directory_of(settings, name))
+            name: Group(
+                name,
+                workers,
+                folder,
+                self,
+                settings.stop_s,
+                settings.boot_s,
+                settings.queue_s,
+                directory=directory_of(settings, name),
+            )
             for name, workers in layout.groups.items()
         }
         for group in groups.values():
@@ -248,6 +270,7 @@ class Tree:
 
     def _start_front(self, lineup: Lineup, *, gates_before: Sequence[str] = ()) -> None:
         site = lineup.site(self.folder, gates_before=gates_before)
+        self._life = {}  # it has changed meanwhile, perhaps
         self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values(),
                                leave_s=self.settings.stop_s)  # fmt: skip
 
@@ -288,6 +311,10 @@ class Tree:
     def end(self, slot: Slot, *, hard: bool) -> None:
         """SIGTERM, or SIGKILL."""
         self._staff.end(slot, hard=hard)
+
+    def refuse(self, slot: Slot) -> None:
+        """Answer who waits at its socket."""
+        self._staff.refuse(slot, self.settings.retry_after_s)
 
     def ask_where(self, slot: Slot) -> None:
         """Let it say in the log where its threads are."""
@@ -339,7 +366,7 @@ class Tree:
         self._renewing = True
         self.rounds.all_due()  # what has changed beside the settings is looked at now
         for group in self.groups.values():
-            group.stop_s = settings.stop_s
+            group.stop_s, group.boot_s, group.queue_s = settings.stop_s, settings.boot_s, settings.queue_s
             group.renew()
 
     def _stop(self) -> None:
@@ -348,20 +375,23 @@ class Tree:
             self._kill_all()
             return
         self._stopping = True
-        self._until_s = time.monotonic() + self.settings.stop_s
+        now_s = time.monotonic()
+        self._until_s, self._look_s = now_s + self.settings.stop_s, now_s + _LOOK_S
         self._notify.stopping()
         self._close_listeners()
-        self.front.finish()
+        self._doorkeeper.close()
 
     def _stop_on(self, now_s: float) -> bool:
+        """First the front: once nothing is in progress it ends, and idle connections with it. Then the workers."""
+        if self.front.running and now_s >= self._look_s:
+            late = now_s >= self._until_s - min(_ENDING_S, self.settings.stop_s / 4)
+            self._look_s = self._doorkeeper.end(now_s) if late or self._doorkeeper.idle() else now_s + _LOOK_S
         if self.front.running:
-            if now_s < self._until_s:
-                return True
-            self._until_s = self._doorkeeper.end(now_s)
+            return True
         for group in self.groups.values():
-            group.stop(now_s)
+            group.stop(self._until_s)
             group.step_stopping(now_s)
-        self._succession.stop(now_s)
+        self._succession.stop(now_s, self._until_s)
         return any(group.of(State.EMPTY) != group.slots for group in self._all_groups()) or self.front.running
 
     def _kill_all(self) -> None:

@@ -21,6 +21,7 @@ class Acts:
         self.told: list[tuple[int, bool]] = []
         self.said: list[str] = []
         self.asked: list[int] = []
+        self.refused: list[str] = []
 
     def start(self, group: Group, slot: Slot) -> int:
         assert slot.state is State.EMPTY
@@ -41,6 +42,9 @@ class Acts:
 
     def ask_where(self, slot: Slot) -> None:
         self.asked.append(slot.pid)
+
+    def refuse(self, slot: Slot) -> None:
+        self.refused.append(slot.name)
 
     def say(self, text: str) -> None:
         self.said.append(text)
@@ -182,3 +186,50 @@ def test_a_version_gets_nothing_while_none_of_its_workers_lives() -> None:
         group.ready(slot.pid, 0.0)
         group.died(slot.pid, -9, 1.0)
         assert (slot.name in acts.open_slots) is stays
+
+
+def test_a_boot_that_lasts_too_long_says_where_it_stands_and_is_killed_and_counts_as_a_death() -> None:
+    group, acts = served(1)
+    group.boot_s = 5.0
+    group.renew()
+    group.step(1.0)
+    assert group.next_s(1.0) == 6.0
+    group.step(6.0)
+    assert acts.asked == [2]
+    assert acts.told == []
+    group.step(7.0)
+    assert acts.told == [(2, True)]
+    group.died(2, -9, 7.1)
+    assert group.backoff.failures == 1
+    assert acts.said == [
+        "worker shared/w2 (pid 2) does not start: it has not said in 5 s that it serves",
+        "worker shared/w2 (pid 2) was killed by signal 9",
+    ]
+
+
+def test_the_next_reload_and_the_end_wait_for_no_boot() -> None:
+    group, acts = served(1)
+    group.renew()
+    group.step(1.0)
+    group.renew()
+    assert acts.told == [(2, True)]
+    group.died(2, -9, 1.1)
+    group.step(1.1)
+    assert [slot.pid for slot in group.of(State.BOOTING)] == [3]
+    group.stop(9.0)
+    assert acts.told == [(2, True), (3, True), (1, False)]
+
+
+def test_who_waits_while_no_worker_lives_is_answered_in_time() -> None:
+    group, acts = served(1)
+    group.queue_s = 3.0
+    group.died(1, -9, 1.0)
+    group.step(1.0)
+    assert group.next_s(1.0) == 4.0
+    group.died(2, 3, 2.0)
+    group.step(3.9)
+    assert (acts.refused, acts.open_slots) == ([], {"w1"})
+    group.step(4.0)
+    assert (acts.refused, acts.open_slots) == (["w1"], set())
+    group.ready(3, 5.0)
+    assert acts.open_slots == {"w1"}

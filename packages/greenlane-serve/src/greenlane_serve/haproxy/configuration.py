@@ -6,7 +6,7 @@ comment in the text itself, where the person who reads it at night looks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,10 +15,15 @@ from greenlane_serve.haproxy.site import FrontServer, Site, milliseconds, sectio
 from greenlane_serve.lanes import version_of
 from greenlane_serve.trust import Trust
 
-__all__ = ["METRICS", "configuration"]
+__all__ = ["DOOR", "LIFE", "METRICS", "PUBLIC", "configuration"]
 
+#: The frontend that clients talk to.
+PUBLIC: Final = "public"
 #: The socket on which the tree answers Prometheus, and the backend that leads there.
 METRICS: Final = "metrics"
+#: The backend whose servers stand for groups with a worker that serves, and the one that stands for the service.
+LIFE: Final = "life"
+DOOR: Final = "door"
 _SPARE_S: Final = 5.0
 
 
@@ -33,6 +38,8 @@ def configuration(site: Site) -> str:
     sections += [_group(site, group) for group in site.layout.groups]
     if site.metrics_path:
         sections.append(_metrics(site))
+    if site.life is not None:
+        sections.append(_life(site, site.life))
     if site.trust.websockets:
         sections += [_sockets(site, group) for group in site.layout.groups]
     return "\n".join("\n".join(lines) + "\n" for lines in sections)
@@ -80,12 +87,17 @@ def _public(site: Site) -> list[str]:
     if site.health_path:
         health = f"{{ path {word(site.health_path)} }}"
         groups = [group for group in site.layout.groups if not version_of(group)]
-        alive = " ".join(f"{{ nbsrv({group}) gt 0 }}" for group in groups)
+        served = (f"nbsrv({group}) gt 0" for group in groups)
+        if site.life is not None:  # a group's last server stays up when its worker dies
+            served = (f"srv_is_up({LIFE}/{name})" for name in (DOOR, *site.life))
+        alive = " ".join(f"{{ {one} }}" for one in served)
         lines += requests.target_lines(site.trust, health)
         lines += [
             f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
             f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
         ]
+    if site.life is not None:
+        lines.append(f"http-after-response set-header connection close if !{{ srv_is_up({LIFE}/{DOOR}) }}  # it ends")
     lines += [
         "http-request del-header x-greenlane- -m beg",
         *requests.first_lines(),
@@ -104,7 +116,7 @@ def _public(site: Site) -> list[str]:
         lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
     tunnels = routing.using_sockets(site.layout) if site.trust.websockets else ()
     used = [*routing.using_versions(site.layout.groups), *hops.using_due(site), *routing.using_lanes(site.layout)]
-    return section("frontend public", [*lines, *tunnels, *used])
+    return section(f"frontend {PUBLIC}", [*lines, *tunnels, *used])
 
 
 def _redirected(trust: Trust) -> Iterator[str]:
@@ -117,6 +129,15 @@ def _metrics(site: Site) -> list[str]:
         "timeout server 30s",
         "retries 0",
         f"server tree {word(f'unix@{site.folder}/{METRICS}')} maxconn 4",
+    ])  # fmt: skip
+
+
+def _life(site: Site, life: Mapping[str, bool]) -> list[str]:
+    """Nothing is sent there: its servers' states say what the parent knows."""
+    servers = {DOOR: True, **life}
+    where = word(f"unix@{site.folder}/{LIFE}")
+    return section(f"backend {LIFE}", [
+        f"server {name} {where}{'' if there else ' disabled'}" for name, there in servers.items()
     ])  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from greenlane.errors import FrontError, GreenlaneError, ServeError
 from greenlane_serve.group import Backoff, Group, Slot
 from greenlane_serve.haproxy import found
+from greenlane_serve.haproxy.configuration import DOOR, LIFE, PUBLIC
 from greenlane_serve.haproxy.requests import on_stderr
 from greenlane_serve.haproxy.routing import FILE, twins
 from greenlane_serve.haproxy.runtime import RUNTIME_SOCKET, Runtime
@@ -244,6 +245,26 @@ class Doorkeeper:
         if self.front.leaving and now_s >= self.leave_until_s:
             self.leave_until_s = now_s + _END_S
             self.front.end_leaving()
+
+    def close(self) -> None:
+        """Let nobody in any more: what is in progress goes on, and is told that the connection ends with it."""
+        runtime = self.front.runtime
+        try:
+            runtime.disable(LIFE, DOOR)
+            runtime.close(PUBLIC)
+        except ServeError:
+            self.front.finish()
+
+    def idle(self) -> bool:
+        """Whether no front has a request in progress."""
+        with contextlib.suppress(ServeError):
+            return not self.front.leaving and self.front.runtime.idle()
+        return False
+
+    def live(self, group: str, *, lives: bool) -> None:
+        """Let the front know whether a worker of a group serves."""
+        change = self.front.runtime.enable if lives else self.front.runtime.disable
+        self.tell(lambda: change(LIFE, group))
 
     def end(self, now_s: float) -> float:
         """End every front, at the second call for certain; when to look again."""

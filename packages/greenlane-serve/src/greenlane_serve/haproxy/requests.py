@@ -74,7 +74,7 @@ def client_lines(trust: Trust) -> Iterator[str]:
         strangers = f" if !{_PROXIED}"
     for begins in _FORGEABLE_BEGIN:
         yield f"http-request del-header {begins} -m beg{strangers}"
-    for name in _FORGEABLE:
+    for name in (*_FORGEABLE, *trust.deadline_headers):
         yield f"http-request del-header {name}{strangers}"
     if strangers:
         yield "http-request del-header forwarded"

@@ -90,6 +90,15 @@ class Runtime:
         """Requests that a server has."""
         return sum(row.current for row in self.rows(backend, server))
 
+    def close(self, frontend: str) -> None:
+        """Listen there no longer; connections stay."""
+        self._do(f"shutdown frontend {frontend}")
+
+    def idle(self) -> bool:
+        """Whether no request is in progress: connections between two requests have no stream."""
+        streams = [line for line in self.ask("show sess").splitlines() if line.startswith("0x")]
+        return all(" fe=GLOBAL " in line for line in streams)
+
     def pid(self) -> int:
         """Process id of the HAProxy that answers; 0 = it does not say."""
         found = re.search(r"^Pid: (\d+)$", self.ask("show info"), re.MULTILINE)

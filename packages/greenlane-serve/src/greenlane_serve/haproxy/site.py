@@ -63,6 +63,8 @@ class Site:
     # Group -> requests at once per worker, for which gates are made; live changes go through the runtime socket.
     at_once: Mapping[str, int]
     health_path: str = ""
+    # Group -> whether a worker of it serves; changed live. None = the servers' own states tell.
+    life: Mapping[str, bool] | None = None
     # Answered by the tree, on the socket `METRICS` in the folder.
     metrics_path: str = ""
     queue_s: float = 30.0

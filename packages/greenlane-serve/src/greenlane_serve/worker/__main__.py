@@ -65,7 +65,7 @@ def _serve(
     signal.signal(signal.SIGTERM, _end)
 
     def ready() -> None:
-        faulthandler.register(signal.SIGUSR2)  # what a host does to signals, it has done by now
+        faulthandler.register(signal.SIGUSR2)  # again: what a host does to signals, it has done by now
         os.write(int(ready_fd), b"ready\n")
         os.close(int(ready_fd))
 

@@ -5,7 +5,7 @@
 `/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms, `/call?PORT` calls an upstream.
 `/poison?NAME` kills its process, `/hang?NAME` never lets go of the GIL. Everything else is answered at once.
 
-It does not load while `broken` is in the directory.
+It never ends to load while `stuck` is in the directory, and does not load while `broken` is in the directory.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import greenlane
 from greenlane import deadline
 
 FOLDER = Path(os.environ["HELD"])
+while (FOLDER / "stuck").exists():
+    time.sleep(0.01)
 if (FOLDER / "broken").exists():
     raise RuntimeError("broken")
 
