@@ -4,7 +4,8 @@
 
 The question: of each job's latency, are CPU, I/O and wait each right within 3 % or 0.5 ms, is the wait blamed on who
 it was, and do the parts of every one of 100,000 jobs make its latency? Expected: yes for 99 of 100 jobs; 95 % of the
-blame; all sums, nothing lost, residual at most 1 % at p99.
+blame; all sums, nothing lost, residual at most 1 % at p99. And are services with a trouble (a driver that blocks
+unseen, an idle process pool …) told by its right name, within 5 % of their latency?
 
 Each program (`bench/truths/`) knows its own time: CPU by the thread's clock, the reply's moment by the process that
 sent it, and when its hogs ran by their own clocks. It waits for a quiet machine first (not with `--hurry`), and says
@@ -26,6 +27,8 @@ from bench.claims import Claim
 from bench.summary import claim_line
 from bench.truths import machine
 from bench.truths.compare import PARTS, RUNTIMES, Outcome, parts, play, run
+from bench.truths.named import NAMED_FRAC, play_trouble
+from bench.truths.troubles import TROUBLES
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.statistics import quantile, wilson
 from greenlane_tools.reader import Job, open_recording
@@ -58,6 +61,7 @@ def main(argv: Sequence[str]) -> int:
         outcomes, seen = _runtime(runtime, jobs, 1 if hurry else _TRIES)
         rows += [{**_row(one), "machine": asdict(seen)} for one in outcomes]
         claims += _claims(runtime, outcomes, "" if seen.quiet else "disturbed")
+    claims += _troubles(jobs)
     found, row = _many(EACH // 50 if given.quick else EACH)
     rows.append(row)
     claims += found
@@ -141,6 +145,20 @@ def _claims(runtime: str, outcomes: Sequence[Outcome], note: str) -> list[Claim]
     claims.append(Claim(runtime, f"{runtime}: wait blamed on who it was", blamed, min(shares), max(shares), "≥",
                         BLAME_FRAC, note=note))  # fmt: skip
     claims += _sums(runtime, [each.job for each in victims])
+    return claims
+
+
+def _troubles(jobs: int) -> list[Claim]:
+    """Services with a trouble: does each wait have its right name and length?"""
+    claims = []
+    for what in TROUBLES:
+        with tempfile.TemporaryDirectory(prefix="gltruth-") as folder:
+            told = play_trouble(what, jobs, Path(folder))
+        for each in told:
+            print(f"  {each.line()}", flush=True)
+            off = abs(each.off_frac)
+            text = f"{what}: {each.what} recorded against true, of the latency"
+            claims.append(Claim(what, text, off, off, off, "≤", NAMED_FRAC))
     return claims
 
 

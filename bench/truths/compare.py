@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,14 +89,14 @@ def play(runtime: str, what: str, count: int, folder: Path) -> Outcome:
     return Outcome(runtime, what, compared, recording, true_ns, _recorded(recording, true_ns), told["lost"])
 
 
-def run(folder: Path, module: str, *argv: str, timeout_s: float = 300) -> Any:
+def run(folder: Path, module: str, *argv: str, more: Mapping[str, str] = {}, timeout_s: float = 300) -> Any:
     """What a program of this folder prints, as JSON; it records itself into `folder`.
 
     Raises: RuntimeError with its last words if it fails.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GREENLANE_")}
     paths = [str(_CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])]
-    environment |= {"PYTHONPATH": os.pathsep.join(paths), "GREENLANE_RECORD_FOLDER": str(folder)}
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "GREENLANE_RECORD_FOLDER": str(folder), **more}
     done = subprocess.run(
         [sys.executable, "-m", f"bench.truths.{module}", *argv],
         env=environment,

@@ -21,6 +21,7 @@
 mod alarm;
 pub mod asyncio;
 mod calls;
+mod cores;
 mod cost;
 mod desk;
 mod frames;

@@ -25,6 +25,8 @@ pub struct Segments {
     length: u64,
     number: u32,
     sequence: u32,
+    /// May be written before the folder is looked at again.
+    allowed_bytes: u64,
     pub lost: u64,
     pub written_bytes: u64,
     /// What the last write said; cleared by a good one.
@@ -44,6 +46,7 @@ impl Segments {
             length: 0,
             number: 0,
             sequence: 0,
+            allowed_bytes: 0,
             lost: 0,
             written_bytes: 0,
             error: None,
@@ -57,6 +60,7 @@ impl Segments {
             let options = OpenOptions::new().append(true).create_new(true).to_owned();
             self.file = Some(self.opened(options)?);
             self.length = 0;
+            self.allowed_bytes = self.make_room();
         }
         Ok(())
     }
@@ -70,6 +74,7 @@ impl Segments {
         );
         let file = options
             .custom_flags(libc::O_NOFOLLOW)
+            .mode(0o600)
             .open(self.folder.join(name))?;
         let identity = Identity::of(&file.metadata()?);
         Ok((high(file), identity))
@@ -107,8 +112,12 @@ impl Segments {
                 }
             }
         }
+        self.allowed_bytes = self.allowed_bytes.saturating_sub(bytes.len() as u64);
         if self.length >= (self.max_bytes / SEGMENTS).max(SMALLEST_BYTES) {
-            self.turn_over();
+            self.file = None;
+            self.number += 1;
+        } else if self.allowed_bytes == 0 {
+            self.allowed_bytes = self.make_room();
         }
     }
 
@@ -142,16 +151,11 @@ impl Segments {
         self.file = there;
     }
 
-    fn turn_over(&mut self) {
-        self.file = None;
-        self.number += 1;
-        self.delete_oldest();
-    }
-
-    /// Deletes the oldest files of all processes in the folder until those that remain leave room for one more.
-    fn delete_oldest(&self) {
+    /// Deletes the oldest files of all processes in the folder until those that remain leave room for one more. Gives
+    /// what this process may write before it looks again: its part of the room, if the others take theirs.
+    fn make_room(&self) -> u64 {
         let Ok(entries) = fs::read_dir(&self.folder) else {
-            return;
+            return SMALLEST_BYTES;
         };
         let mut files: Vec<_> = entries
             .flatten()
@@ -169,13 +173,17 @@ impl Segments {
         files.sort();
         let room = self.max_bytes - self.max_bytes / SEGMENTS;
         let mut total: u64 = files.iter().map(|(_, length, _)| length).sum();
+        let mut count = files.len() as u64;
         for (_, length, path) in files {
             if total <= room {
                 break;
             }
             if fs::remove_file(path).is_ok() {
                 total -= length;
+                count -= 1;
             }
         }
+        let part = self.max_bytes.saturating_sub(total) / (count + 1);
+        part.max(SMALLEST_BYTES)
     }
 }

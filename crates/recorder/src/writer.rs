@@ -7,6 +7,7 @@
 //! [`pending`]: a child that only executes another program, or a daemon on its way to the background, has none of ours.
 
 use crate::calls::installation;
+use crate::cores::Cores;
 use crate::desk::{desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
@@ -15,6 +16,7 @@ use greenlane_process::{clock, descriptors, forks, signals, speed};
 use greenlane_recording_format::codec::Encoder;
 use greenlane_recording_format::event::{Event, Text, UnitKind};
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Once, PoisonError};
@@ -33,6 +35,9 @@ const CHUNK_BYTES: usize = 256 << 10;
 const LONG_NS: u64 = 1_000_000;
 /// Threads and loops that are named again in each file; more are not.
 const MOST_UNITS: usize = 4096;
+/// Greenlets and tasks of which it is known who they are, so that a file that mentions one says it: twice so many, those
+/// mentioned last.
+const MOST_GREEN: usize = 32_768;
 
 /// In the folder: its recording is over.
 const ENDED: &str = "ended";
@@ -283,7 +288,14 @@ struct Writer {
     base_ns: u64,
     /// Threads and loops, said again in each file.
     units: HashMap<u32, Event>,
+    /// Greenlets and tasks likewise, those mentioned since the first were put aside and those before.
+    green: [HashMap<u32, Event, UnitHash>; 2],
+    /// Those that the present file has said.
+    said: HashSet<u32, UnitHash>,
     next_process_ns: u64,
+    cores: Cores,
+    /// Threads that were there before the recording, and had waited for a core by then: (when, ns).
+    cores_before: HashMap<u32, (u64, u64)>,
     events: u64,
     /// Of them, those that came from the rings, and what a thousand of them take.
     recorded: u64,
@@ -300,7 +312,11 @@ impl Writer {
             encoder: Encoder::default(),
             base_ns: 0,
             units: HashMap::new(),
+            green: Default::default(),
+            said: HashSet::default(),
             next_process_ns: 0,
+            cores: Cores::default(),
+            cores_before: HashMap::new(),
             events: 0,
             recorded: 0,
             thousand_ns,
@@ -317,6 +333,10 @@ impl Writer {
             state.error = Some(error.to_string());
             return;
         }
+        self.cores.look();
+        let at_ns = clock::monotonic_ns();
+        let before = self.cores.waited.iter();
+        self.cores_before = before.map(|&(thread, ns)| (thread, (at_ns, ns))).collect();
         loop {
             std::thread::park_timeout(PERIOD);
             WAKE.store(false, Ordering::Relaxed);
@@ -356,7 +376,8 @@ impl Writer {
             let mut live = locked(&desk.live);
             let (jobs, lag_ns) = (live.in_progress() as u32, live.take_worst_lag_ns());
             drop(live);
-            self.write(&process_event(now_ns, jobs, lag_ns));
+            self.write_cores();
+            self.write(&process_event(now_ns, jobs, lag_ns, &self.cores));
             let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
             self.write(&cost);
         }
@@ -408,12 +429,39 @@ impl Writer {
         }
         if let Event::Unit { unit, kind, .. } = event {
             let lasting = matches!(kind, UnitKind::Thread | UnitKind::Loop);
-            if lasting && (self.units.len() < MOST_UNITS || self.units.contains_key(unit)) {
+            if !lasting {
+                self.know(*unit, *event);
+                self.said.insert(*unit);
+            } else if self.units.len() < MOST_UNITS || self.units.contains_key(unit) {
                 self.units.insert(*unit, *event);
             }
+        } else if let Some(unit) = unit_of(event) {
+            self.say(unit);
         }
         self.events += 1;
         self.put(event);
+    }
+
+    fn know(&mut self, unit: u32, event: Event) {
+        if self.green[0].len() >= MOST_GREEN {
+            self.green.swap(0, 1);
+            self.green[0].clear();
+        }
+        self.green[0].insert(unit, event);
+    }
+
+    /// Says in this file who a greenlet or task is that lives on from an earlier one.
+    fn say(&mut self, unit: u32) {
+        if !self.said.insert(unit) || self.units.contains_key(&unit) {
+            return;
+        }
+        let known = self.green[0]
+            .get(&unit)
+            .or_else(|| self.green[1].get(&unit));
+        if let Some(event) = known.copied() {
+            self.know(unit, event);
+            self.put(&event);
+        }
     }
 
     /// What has been running for long may never end: a worker that is killed in the middle of it.
@@ -426,6 +474,31 @@ impl Writer {
                 job: ring.job.load(Ordering::Relaxed),
                 from_ns,
             });
+        }
+    }
+
+    /// How long each thread that is recorded has waited for a core.
+    fn write_cores(&mut self) {
+        self.cores.look();
+        let threads: HashSet<u32> = self.units.values().filter_map(thread_of).collect();
+        let (at_ns, withheld_ns) = (clock::monotonic_ns(), self.cores.withheld_ns);
+        for (thread, waited_ns) in self.cores.waited.clone() {
+            if threads.contains(&thread) {
+                if let Some((at_ns, waited_ns)) = self.cores_before.remove(&thread) {
+                    self.write(&Event::Cores {
+                        at_ns,
+                        thread,
+                        waited_ns,
+                        withheld_ns: 0,
+                    });
+                }
+                self.write(&Event::Cores {
+                    at_ns,
+                    thread,
+                    waited_ns,
+                    withheld_ns,
+                });
+            }
         }
     }
 
@@ -457,6 +530,7 @@ impl Writer {
         self.encoder = Encoder::new(self.base_ns);
         self.defined.clear();
         if self.segments.at_start() {
+            self.said.clear();
             self.put(&Event::About {
                 at_ns: self.base_ns,
                 json: self.about,
@@ -500,6 +574,52 @@ fn as_written(event: &Event) -> Event {
     event
 }
 
+fn thread_of(event: &Event) -> Option<u32> {
+    match *event {
+        Event::Unit { thread, .. } => Some(thread),
+        _ => None,
+    }
+}
+
+/// Which unit it is about.
+fn unit_of(event: &Event) -> Option<u32> {
+    match *event {
+        Event::JobOpen { unit, .. }
+        | Event::Attach { unit, .. }
+        | Event::Slice { unit, .. }
+        | Event::Wait { unit, .. }
+        | Event::Block { unit, .. }
+        | Event::Call { unit, .. }
+        | Event::Gc { unit, .. }
+        | Event::Stack { unit, .. }
+        | Event::Running { unit, .. }
+        | Event::Look { unit, .. } => Some(unit),
+        _ => None,
+    }
+}
+
+/// Numbers that ascend need no more than this.
+#[derive(Clone, Copy, Default)]
+struct UnitHasher(u64);
+
+type UnitHash = BuildHasherDefault<UnitHasher>;
+
+impl Hasher for UnitHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
 fn texts_of(event: &Event) -> [Text; 2] {
     match *event {
         Event::Unit { name, .. } => [name, 0],
@@ -519,30 +639,17 @@ fn texts_of(event: &Event) -> [Text; 2] {
     }
 }
 
-fn process_event(at_ns: u64, jobs: u32, lag_ns: u64) -> Event {
-    let (os_wait_ns, threads) = run_queue_wait();
+fn process_event(at_ns: u64, jobs: u32, lag_ns: u64, cores: &Cores) -> Event {
     Event::Process {
         at_ns,
         cpu_ns: clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
-        os_wait_ns,
+        os_wait_ns: cores.all_ns(),
         rss_bytes: resident_bytes(),
-        threads,
+        threads: cores.threads,
         jobs,
         lag_ns,
         loop_ns: speed::loop_ns(),
     }
-}
-
-/// What all threads together waited for a core (second number of `schedstat`), ns, and how many there are.
-fn run_queue_wait() -> (u64, u32) {
-    let Ok(tasks) = fs::read_dir("/proc/self/task") else {
-        return (0, 0);
-    };
-    tasks.flatten().fold((0, 0), |(sum, count), task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
-        let waited = text.split(' ').nth(1).and_then(|word| word.parse().ok());
-        (sum + waited.unwrap_or(0), count + 1)
-    })
 }
 
 fn resident_bytes() -> u64 {

@@ -13,7 +13,7 @@ use super::event::{ArrivalClock, Event, Outcome, Text, UnitKind, WaitKind};
 /// The tag of a text's definition.
 pub const TEXT: u8 = 0;
 /// The last tag of an event.
-const LAST: u8 = 19;
+const LAST: u8 = 20;
 
 /// What one record says.
 #[derive(Debug, PartialEq)]
@@ -304,6 +304,16 @@ impl Encoder {
                 self.numbers(&[u64::from(unit), job, weight_ns, u64::from(free)]);
                 19
             }
+            Event::Cores {
+                at_ns,
+                thread,
+                waited_ns,
+                withheld_ns,
+            } => {
+                self.first(at_ns);
+                self.numbers(&[u64::from(thread), waited_ns, withheld_ns]);
+                20
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -583,6 +593,12 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             job: body.plain()?,
             weight_ns: body.plain()?,
             free: body.plain()? != 0,
+        },
+        20 => Event::Cores {
+            at_ns,
+            thread: body.small()?,
+            waited_ns: body.plain()?,
+            withheld_ns: body.plain()?,
         },
         _ => Event::Mark {
             at_ns,

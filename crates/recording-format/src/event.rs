@@ -57,6 +57,8 @@ pub enum WaitKind {
     Os = 6,
     /// Its host held it back before its first instruction: written as [`Event::Parked`], named here for the accounting.
     Parked = 7,
+    /// Off the CPU in a call that nobody saw, and not for want of a core: named by the accounting alone.
+    Unseen = 8,
 }
 
 /// How a client call ended.
@@ -220,6 +222,14 @@ pub enum Event {
         weight_ns: u64,
         free: bool,
     },
+    /// `thread` has waited for a core for `waited_ns` since it began. `withheld_ns`: cores stolen from the machine, and
+    /// time without quota, since the recording of its process began.
+    Cores {
+        at_ns: u64,
+        thread: u32,
+        waited_ns: u64,
+        withheld_ns: u64,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -240,6 +250,7 @@ impl Event {
             | Self::Cost { at_ns, .. }
             | Self::Traced { at_ns, .. }
             | Self::Look { at_ns, .. }
+            | Self::Cores { at_ns, .. }
             | Self::About { at_ns, .. }
             | Self::Mark { at_ns, .. } => (at_ns, at_ns),
             Self::Slice { from_ns, to_ns, .. }

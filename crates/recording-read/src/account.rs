@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Kinds of I/O: the numbers of `phase.Kind`.
 pub const IO_KINDS: usize = 11;
 /// Kinds of wait: the numbers of [`WaitKind`].
-pub const WAIT_KINDS: usize = 8;
+pub const WAIT_KINDS: usize = 9;
 
 /// A job's latency by what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,17 +54,18 @@ fn rank(state: State) -> u8 {
         State::Wait(WaitKind::Permit) => 3,
         State::Wait(WaitKind::Accept) => 4,
         State::Wait(WaitKind::Os) => 5,
+        State::Wait(WaitKind::Unseen) => 6,
         State::Io {
             kind,
             certain: false,
-        } => 6 + kind,
+        } => 7 + kind,
         State::Io {
             kind,
             certain: true,
-        } => 6 + IO_KINDS as u8 + kind,
-        State::Wait(WaitKind::Lock) => 6 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Pool) => 7 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Parked) => 8 + 2 * IO_KINDS as u8,
+        } => 7 + IO_KINDS as u8 + kind,
+        State::Wait(WaitKind::Lock) => 7 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Pool) => 8 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Parked) => 9 + 2 * IO_KINDS as u8,
     }
 }
 

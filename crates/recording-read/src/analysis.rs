@@ -661,7 +661,7 @@ fn place(life: &Life, wait: &Waited) -> Place {
         WaitKind::Accept if unit.is_green() => Place::Loop(unit.thread),
         WaitKind::Accept => Place::Workers,
         WaitKind::Pool => Place::Pool,
-        WaitKind::Lock | WaitKind::Os | WaitKind::Parked => Place::Nowhere,
+        WaitKind::Lock | WaitKind::Os | WaitKind::Parked | WaitKind::Unseen => Place::Nowhere,
     }
 }
 
@@ -687,6 +687,7 @@ fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &m
     let nobody = match wait.kind {
         WaitKind::Gil => culprits.native,
         WaitKind::Os => culprits.os,
+        WaitKind::Unseen => culprits.unseen,
         WaitKind::Parked => culprits.known((wait.by, -1)).unwrap_or(culprits.unknown),
         _ => culprits.unknown,
     };
@@ -726,17 +727,31 @@ fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, s
     }
 }
 
-/// Rows of one call without a stack go to the largest with one: the same place, seen without its stack.
+/// Rows of one call without a stack are shared out among those with one, by their number: the same places, not all
+/// looked at.
 fn with_stacks(held: BTreeMap<(Text, Text, Text), HeldRow>) -> Vec<HeldRow> {
     let (stackless, mut rows): (Vec<_>, Vec<_>) =
         held.into_values().partition(|row| row.stack == 0);
-    for lost in stackless {
+    for mut lost in stackless {
         let same = |row: &&mut HeldRow| (row.route, row.call) == (lost.route, lost.call);
-        match rows.iter_mut().filter(same).max_by_key(|row| row.ns) {
+        let seen: u64 = rows.iter_mut().filter(same).map(|row| row.count).sum();
+        let whole = (lost.count, lost.ns);
+        let part = |of: u64, count: u64| {
+            (u128::from(of) * u128::from(count) / u128::from(seen.max(1))) as u64
+        };
+        let mut last = None;
+        for row in rows.iter_mut().filter(same) {
+            let (count, ns) = (part(whole.0, row.count), part(whole.1, row.count));
+            (lost.count, lost.ns) = (lost.count - count, lost.ns - ns);
+            row.count += count;
+            row.ns = row.ns.saturating_add(ns);
+            row.longest_ns = row.longest_ns.max(lost.longest_ns);
+            last = Some(row);
+        }
+        match last {
             Some(row) => {
                 row.count += lost.count;
                 row.ns = row.ns.saturating_add(lost.ns);
-                row.longest_ns = row.longest_ns.max(lost.longest_ns);
             }
             None => rows.push(lost),
         }
@@ -802,7 +817,7 @@ impl Waits {
 /// What `rows.py` calls a kind of wait.
 pub fn wait_name(kind: u8) -> &'static str {
     [
-        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked",
+        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked", "unseen",
     ][usize::from(kind)]
 }
 

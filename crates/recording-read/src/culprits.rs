@@ -20,6 +20,7 @@ pub struct Culprits {
     pub loops: u32,
     pub native: u32,
     pub unknown: u32,
+    pub unseen: u32,
 }
 
 impl Culprits {
@@ -33,12 +34,14 @@ impl Culprits {
             loops: 0,
             native: 0,
             unknown: 0,
+            unseen: 0,
         };
         culprits.gc = culprits.number((texts.number("gc"), -1));
         culprits.os = culprits.number((texts.number("os"), -1));
         culprits.loops = culprits.number((texts.number("loop"), -1));
         culprits.native = culprits.number((texts.number("native"), -1));
         culprits.unknown = culprits.number((texts.number("unknown"), -1));
+        culprits.unseen = culprits.number((texts.number("unseen"), -1));
         culprits
     }
 
@@ -47,7 +50,7 @@ impl Culprits {
         self.all.len()
     }
 
-    /// Never: five are there from the start.
+    /// Never: six are there from the start.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -437,6 +437,12 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             weight_ns: third_ns,
             free: second_ns % 2 == 1,
         },
+        19 => Event::Cores {
+            at_ns,
+            thread: unit,
+            waited_ns: second_ns,
+            withheld_ns: third_ns,
+        },
         12 => Event::Running {
             at_ns,
             unit,

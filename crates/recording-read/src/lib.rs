@@ -6,8 +6,10 @@
 //! | [`life`] | what each unit did at each moment |
 //! | [`account`] | where each job's time went |
 //! | [`blame`] | who had what others waited for: turns and their sums |
+//! | `unseen` | what of the time off the core was no want of a core |
 //! | [`who`] | those turns, of a process: its loops' threads, the GIL, the workers |
 //! | [`culprits`] | what culprits are called |
+//! | `elsewhere` | waits for results: for a place in a pool, or for who computes them |
 //! | [`ending`] | what was in progress when a process ended |
 //! | [`analysis`] | all of it: rows about a recording |
 
@@ -15,9 +17,11 @@ pub mod account;
 pub mod analysis;
 pub mod blame;
 pub mod culprits;
+mod elsewhere;
 pub mod ending;
 pub mod life;
 pub mod read;
+mod unseen;
 pub mod who;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! that used no CPU was off the core; where in the slice that was nobody knows, so it stands at the end of each
 //! [`QUANTUM_NS`] of it.
 
+use super::{elsewhere, unseen};
 use greenlane_recording_format::event::{
     ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP,
 };
@@ -182,6 +183,8 @@ impl Life {
         let mut spans = life.spans(events, &turns);
         life.running(events, &turns, &mut spans);
         life.lay(spans);
+        unseen::tell_apart(events, &life.units, &mut life.pieces, &mut life.starts);
+        elsewhere::tell_apart(&life.units, &mut life.pieces, &mut life.starts);
         life
     }
 
@@ -211,7 +214,7 @@ impl Life {
         pieces.get(here).is_some_and(|piece| {
             let ran = match piece.state {
                 State::Run | State::Gc => true,
-                State::Wait(WaitKind::Os) => piece.block == NONE,
+                State::Wait(WaitKind::Os | WaitKind::Unseen) => piece.block == NONE,
                 _ => false,
             };
             let of_job = piece.job != NONE && piece.job == self.job_number(job);

@@ -319,6 +319,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Cost { .. }
         | Event::Traced { .. }
         | Event::Look { .. }
+        | Event::Cores { .. }
         | Event::Process { .. } => {}
     }
     event

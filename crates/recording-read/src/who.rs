@@ -36,6 +36,8 @@ struct Occupied {
 enum By {
     Running,
     OffTheCore,
+    /// Off the core in a call that nobody saw: it may have had the GIL.
+    Unseen,
     Blocked,
     /// Itself waiting for the GIL: somebody else is to blame.
     NoGil,
@@ -71,7 +73,10 @@ impl Spans<'_> {
                 }
             },
             state => {
-                let which = usize::from(state == State::Wait(WaitKind::Os));
+                let which = usize::from(matches!(
+                    state,
+                    State::Wait(WaitKind::Os | WaitKind::Unseen)
+                ));
                 let head = self.life.slices[piece.slice as usize].head as usize;
                 if self.of_slice[head][which] == NONE {
                     let stretch = self.life.slices[head];
@@ -133,6 +138,7 @@ fn occupied(
         let by = match piece.state {
             State::Run | State::Gc => By::Running,
             State::Wait(WaitKind::Os) if !piece.held => By::OffTheCore,
+            State::Wait(WaitKind::Unseen) => By::Unseen,
             State::Wait(WaitKind::Gil) => By::NoGil,
             State::Wait(_) | State::Io { .. } => By::Blocked,
         };
@@ -167,12 +173,12 @@ fn occupied(
 
 /// Who may have had the GIL: who ran, else who was off the core within its slice.
 fn runners(threads: &BTreeMap<u64, Vec<Occupied>>) -> Vec<Candidate> {
-    let runs = |one: &&Occupied| matches!(one.by, By::Running | By::OffTheCore);
+    let runs = |one: &&Occupied| matches!(one.by, By::Running | By::OffTheCore | By::Unseen);
     let all = threads.values().flatten().filter(runs);
     let candidates = all.map(|one| Candidate {
         from_ns: one.from_ns,
         to_ns: one.to_ns,
-        rank: u8::from(one.by == By::OffTheCore),
+        rank: u8::from(one.by != By::Running),
         culprit: one.culprit,
         span: one.span,
     });
@@ -299,8 +305,8 @@ fn workers(
         open = if opens { open + 1 } else { open - 1 };
         most = most.max(open);
     }
-    // By culprit: how many of its jobs are open, and the span of the last.
-    let mut busy: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+    let ran = running(life);
+    let mut busy: BTreeMap<u32, Busy> = BTreeMap::new();
     let (mut turns, mut last_ns) = (Vec::new(), 0);
     open = 0;
     for (at_ns, opens, job) in moments {
@@ -313,19 +319,21 @@ fn workers(
         }
         last_ns = at_ns;
         let culprit = culprits.number((names.routes[job as usize], -1));
+        let (running_ns, blocked_ns) = ran[job as usize];
+        let row = busy.entry(culprit).or_default();
         if opens {
             open += 1;
-            let row = &life.jobs[job as usize];
-            let length_ns = at_ns.abs_diff(row.closed.map_or(at_ns, |closed| closed.0));
-            let count = busy.get(&culprit).map_or(0, |row| row.0);
-            busy.insert(culprit, (count + 1, spans.new_span(length_ns)));
+            row.jobs += 1;
+            row.span = spans.new_span(running_ns);
+            row.running_ns += u128::from(running_ns);
+            row.blocked_ns += u128::from(blocked_ns);
         } else {
             open -= 1;
-            if let Some(row) = busy.get_mut(&culprit) {
-                row.0 -= 1;
-                if row.0 == 0 {
-                    busy.remove(&culprit);
-                }
+            row.jobs -= 1;
+            row.running_ns -= u128::from(running_ns);
+            row.blocked_ns -= u128::from(blocked_ns);
+            if row.jobs == 0 {
+                busy.remove(&culprit);
             }
         }
     }
@@ -333,22 +341,56 @@ fn workers(
     turns
 }
 
-/// Cuts a moment between those that have workers, by how many they have.
-fn divide(busy: &BTreeMap<u32, (u32, u32)>, from_ns: u64, to_ns: u64, turns: &mut Vec<Turn>) {
-    let rows = || busy.iter().take(MOST_TOGETHER);
-    let all: u64 = rows().map(|(_, row)| u64::from(row.0)).sum();
-    let mut done = 0u64;
-    let moment = |done: u64| {
-        from_ns + (u128::from(to_ns - from_ns) * u128::from(done) / u128::from(all.max(1))) as u64
-    };
-    for (&culprit, &(count, span)) in rows() {
-        let turn = Turn {
-            from_ns: moment(done),
-            to_ns: moment(done + u64::from(count)),
-            culprit,
-            span,
+/// The jobs of one culprit that have workers.
+#[derive(Default)]
+struct Busy {
+    jobs: u32,
+    /// Of the one that came last.
+    span: u32,
+    /// In all their life they run, or would if they were let, and are blocked.
+    running_ns: u128,
+    blocked_ns: u128,
+}
+
+/// By job: how long it runs, or would if it were let, and how long it is blocked.
+fn running(life: &Life) -> Vec<(u64, u64)> {
+    let mut ran = vec![(0u64, 0u64); life.jobs.len()];
+    for piece in life.pieces.iter().filter(|piece| piece.job != NONE) {
+        let (running_ns, blocked_ns) = &mut ran[piece.job as usize];
+        let sum = match piece.state {
+            State::Io { .. } | State::Wait(WaitKind::Lock | WaitKind::Pool | WaitKind::Unseen) => {
+                blocked_ns
+            }
+            _ => running_ns,
         };
-        add(turns, turn);
-        done += u64::from(count);
+        *sum = sum.saturating_add(piece.to_ns - piece.from_ns);
+    }
+    ran
+}
+
+/// Cuts a moment between those that have workers, by how many they have. What their jobs are blocked of it is nobody's
+/// slice: the worker is taken, and no core.
+fn divide(busy: &BTreeMap<u32, Busy>, from_ns: u64, to_ns: u64, turns: &mut Vec<Turn>) {
+    let rows = || busy.iter().take(MOST_TOGETHER);
+    let all: u64 = rows().map(|(_, row)| u64::from(row.jobs)).sum();
+    let mut done = 0u64;
+    let part = |of_ns: u64, part: u128, whole: u128| {
+        (u128::from(of_ns).saturating_mul(part) / whole.max(1)) as u64
+    };
+    let moment = |done: u64| from_ns + part(to_ns - from_ns, u128::from(done), u128::from(all));
+    for (&culprit, row) in rows() {
+        let (own_ns, until_ns) = (moment(done), moment(done + u64::from(row.jobs)));
+        let whole_ns = row.running_ns + row.blocked_ns;
+        let middle_ns = until_ns - part(until_ns - own_ns, row.blocked_ns, whole_ns);
+        for (from_ns, to_ns, span) in [(own_ns, middle_ns, row.span), (middle_ns, until_ns, NONE)] {
+            let turn = Turn {
+                from_ns,
+                to_ns,
+                culprit,
+                span,
+            };
+            add(turns, turn);
+        }
+        done += u64::from(row.jobs);
     }
 }

@@ -298,6 +298,12 @@ impl Fields<'_, '_> {
                 weight_ns: self.get("weight_ns")?,
                 free: self.get("free")? != 0,
             },
+            "cores" => Event::Cores {
+                at_ns: self.get("at_ns")?,
+                thread: self.small("thread")?,
+                waited_ns: self.get("waited_ns")?,
+                withheld_ns: self.get("withheld_ns")?,
+            },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,
                 json: self.text("json")?,

@@ -484,3 +484,38 @@ def test_a_reports_row_of_a_job_has_the_rows_fields() -> None:
     (row,) = (row for row in json_rows.rows_of(study_of(_one_of_each())) if row["view"] == "job")
     own = {name.removesuffix("_ns") + "_ms" if name.endswith("_ns") else name for name in Job._fields}
     assert row.keys() - own == {"view", "trace", "latency_ms", "wait_by_kind_ms"}
+
+
+def test_a_hostile_description_is_no_description() -> None:
+    story = Story()
+    story.unit(1, THREAD)
+    story.job(1, 1, 0, 1, "/r")
+    story.writer.event("about", at_ns=START_NS, json="[" * 200_000)
+    recording = story.end()
+    assert recording.processes[0].about == {} and len(recording.jobs) == 1
+
+
+def test_time_off_the_core_beyond_what_the_scheduler_counts_is_unseen() -> None:
+    story = Story()
+    story.unit(1, THREAD, thread=7)
+    story.job(1, 1, 0, 100, "/r")
+    story.writer.event("cores", at_ns=_ns(0), thread=7, waited_ns=5 * MS, withheld_ns=0)
+    story.writer.event("slice", from_ns=_ns(0), to_ns=_ns(100), unit=1, job=1, cpu_ns=40 * MS)
+    story.writer.event("cores", at_ns=_ns(101), thread=7, waited_ns=15 * MS, withheld_ns=4 * MS)
+    job = story.end().jobs[0]
+    assert job.wait_ns == {"os": pytest.approx(14 * MS, abs=100), "unseen": pytest.approx(46 * MS, abs=100)}
+    assert (job.cpu_ns, job.residual_ns) == (40 * MS, 0)
+    assert dict(job.culprits).keys() == {"os", "unseen"}
+
+
+def test_a_result_from_elsewhere_is_no_wait_for_a_place() -> None:
+    story = Story()
+    story.unit(1, THREAD, thread=7)
+    story.unit(2, THREAD, thread=8)
+    for job, at in ((1, 0), (2, 100)):
+        story.job(job, 1, at, at + 50, "/r")
+        story.spell("block", at, at + 50, known_ns=_ns(at + 50), ready_ns=_ns(at + 50), unit=1, job=job, kind=7)
+    story.spell("slice", 130, 140, unit=2, job=2, cpu_ns=10 * MS)
+    elsewhere, here = story.end().jobs
+    assert (elsewhere.io_ns, elsewhere.wait_ns) == ({"future": 50 * MS}, {})
+    assert (here.wait_ns, here.cpu_ns, here.io_ns) == ({"pool": 30 * MS}, 10 * MS, {"future": 10 * MS})

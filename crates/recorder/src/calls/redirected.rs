@@ -154,7 +154,7 @@ unsafe fn slept(clock: clockid_t, flags: c_int, time: *const timespec) -> Seen {
 }
 
 /// A loop's call this long is looked at twice.
-const LONG_NS: u64 = 1_000_000;
+const LONG_NS: u64 = 200_000;
 
 /// When a call on a socket came back, or its begin if it cannot have blocked: the socket of a loop does not, and what
 /// took so long was the operating system's.

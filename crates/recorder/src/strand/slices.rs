@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// A slice this long is worth a look at the thread's CPU clock, a system call. Shorter ones count as all CPU but for
 /// their waits, and what they took is kept off the next look.
 pub(super) const CPU_LOOK_NS: u64 = 250_000;
-/// On a loop's thread: a call that blocks all units this long is written down.
-pub(super) const HELD_NS: u64 = 1_000_000;
+/// On a loop's thread: a call that blocks all units this long is written down. A driver's short calls add up.
+pub(super) const HELD_NS: u64 = 200_000;
 /// A blocking call shorter than this did not block: the slice goes on.
 pub(super) const BLOCKED_NS: u64 = 20_000;
 /// A wait for the GIL shorter than this is not written down.

@@ -2,7 +2,7 @@
 
 use super::unit::{blank, Unit, NEXT_UNIT};
 use crate::ring::{Ring, THREAD_EVENTS};
-use crate::switch::on;
+use crate::switch::{self, on};
 use crate::{desk, known_threads, names, pending};
 use greenlane_process::cpu::CpuMeter;
 use greenlane_process::{clock, forks};
@@ -21,6 +21,8 @@ pub(super) struct Strand {
     pub(super) ring: Arc<Ring>,
     pub(super) thread: u32,
     pub(super) generation: u64,
+    /// [`switch::times`] when it was made or looked at last.
+    times: u32,
     /// The thread's own unit, from a Box that is freed with the strand.
     pub(super) own: *mut Unit,
     pub(super) own_id: u32,
@@ -128,7 +130,35 @@ unsafe fn hold(place: *mut Strand) -> Option<Held> {
     busy.store(true, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
     // SAFETY: only this thread has the pointer, and until the flag is cleared nobody else on it takes it.
-    Some(Held(unsafe { &mut *place }))
+    let mut held = Held(unsafe { &mut *place });
+    if held.times != switch::times() {
+        held.begin_again();
+    }
+    Some(held)
+}
+
+impl Strand {
+    /// It was off for a while: calls that began before have ended unseen, and a new file does not know the thread.
+    #[cold]
+    fn begin_again(&mut self) {
+        self.times = switch::times();
+        (self.away, self.left_ns, self.pending) = (0, 0, None);
+        (self.polled_ns, self.previous_poll_ns, self.stamp_ns) = (0, 0, 0);
+        let at_ns = clock::monotonic_ns();
+        if self.from_ns != 0 {
+            self.from_ns = at_ns;
+            self.gil_at_from_ns = self.gil_ns;
+        }
+        self.named = false;
+        self.push(Event::Unit {
+            at_ns,
+            unit: self.own_id,
+            kind: UnitKind::Thread,
+            thread: self.thread,
+            parent: 0,
+            name: 0,
+        });
+    }
 }
 
 fn is_of_this_process(place: *mut Strand) -> bool {
@@ -180,6 +210,7 @@ fn make() -> Option<Held> {
         ring,
         thread,
         generation: forks::generation(),
+        times: switch::times(),
         own,
         own_id,
         named: false,

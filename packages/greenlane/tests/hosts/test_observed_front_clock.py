@@ -58,3 +58,18 @@ def test_the_first_header_that_is_there_counts() -> None:
     environ = {"HTTP_X_QUEUE_START": f"t={now_s - 1}", "HTTP_X_REQUEST_START": f"t={now_s - 2}"}
     assert 2 <= (time.monotonic_ns() - front_clock.environ_arrival_ns(environ)) / 1e9 < 2.5
     assert front_clock.environ_arrival_ns({}) == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "believed"),
+    [
+        ("127.0.0.1", True), ("10.3.2.1", True), ("::1", True), ("fd00::7", True), ("", True), (None, True),
+        ("::ffff:10.0.0.1", True), ("fe80::1%eth0", True),
+        ("203.0.114.9", False), ("2606:4700::1", False), ("::ffff:8.8.8.8", False),
+    ],
+)  # fmt: skip
+def test_a_clients_own_header_is_not_believed(address: str | None, believed: bool) -> None:
+    told = {"HTTP_X_REQUEST_START": str(time.time_ns() - 10**9)}
+    assert (front_clock.environ_arrival_ns({**told, "REMOTE_ADDR": address}) != 0) is believed
+    _, clock, _ = front_clock.arrival_and_due(told, (7, "kernel"), address)
+    assert clock == ("header" if believed else "kernel")

@@ -176,6 +176,21 @@ def test_eventlet_is_refused_by_its_name(python: Path, tmp_path: Path) -> None:
     assert "HostError" in found.errors and "eventlet.monkey_patch" in found.errors
 
 
+def test_a_recording_refuses_eventlet_by_its_name(python: Path, tmp_path: Path) -> None:
+    if not has(python, "eventlet"):
+        pytest.skip("eventlet does not run on this Python")
+    code = """
+import eventlet
+eventlet.monkey_patch()
+import time, greenlane.record
+with greenlane.record.job("one"):
+    time.sleep(0.5)
+"""
+    found = run(python, tmp_path, ["-W", "ignore", "-c", code], "record")
+    assert found.exit_code == 0
+    assert "eventlet is not recorded" in found.errors
+
+
 def test_an_eventlet_program_is_recorded_and_says_the_same(python: Path, tmp_path: Path) -> None:
     code = """
 import eventlet

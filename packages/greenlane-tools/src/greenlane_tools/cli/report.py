@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -113,7 +114,7 @@ def _write_trace(path: Path, recording: RecordedRows, output: Output) -> None:
     from greenlane_tools.report.trace import MOST_JOBS, write_trace
 
     try:
-        with path.open("w", encoding="utf-8") as out:
+        with open(path, "w", encoding="utf-8", opener=_private) as out:
             left_out = write_trace(recording, out)
     except OSError as error:
         raise _unwritable(path, error) from None
@@ -132,9 +133,15 @@ def _send_spans(url: str, recording: RecordedRows, found: ReportStudy, output: O
     output.say(f"spans: {sent} sent to {url}, of {len(traced)} jobs, the first of trace {traced[0].trace_id:032x}")
 
 
+def _private(path: str, flags: int) -> int:
+    """As a recording is: routes, hosts and lines of code are the owner's to show."""
+    return os.open(path, flags, 0o600)
+
+
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        with open(path, "w", encoding="utf-8", errors="backslashreplace", opener=_private) as out:
+            out.write(text)
     except OSError as error:
         raise _unwritable(path, error) from None
 

@@ -140,7 +140,7 @@ def _read(path: Path) -> _native.Recording:
 def _about(text: str) -> dict[str, object]:
     try:
         about = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):  # a file may come from anywhere
         return {}
     return about if isinstance(about, dict) else {}
 

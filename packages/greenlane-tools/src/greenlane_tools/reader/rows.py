@@ -92,9 +92,9 @@ class Blame(NamedTuple):
 
     #: A route.
     victim: str
-    #: gil, loop, permit, accept, parked, lock, pool, os.
+    #: gil, loop, permit, accept, parked, lock, pool, os, unseen.
     kind: str
-    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unknown"; of
+    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unseen", "unknown"; of
     #: what was parked "limit KEY", "breaker KEY" or "slots".
     culprit: str
     #: The culprit's phase; -1 = not a route.

@@ -48,7 +48,7 @@ _RUNNERS: Final = 1_000
 class Contention:
     """The finding; shares 0 to 1."""
 
-    #: "hog", "overcommit", "both", or "none".
+    #: "hog", "overcommit", "both", "occupied", or "none".
     verdict: str
     #: Of the contended wait, what came from long slices.
     long_frac: float
@@ -63,6 +63,13 @@ class Contention:
     #: Jobs in progress at the same time in one process, mean of the fullest; its busy share (None: not sampled).
     in_progress: float
     busy_frac: float | None
+    #: (culprit, ns for which its jobs had workers that others waited for, and were blocked themselves), most first.
+    occupied: Sequence[tuple[str, int]] = ()
+
+    @property
+    def occupied_ns(self) -> int:
+        """All of that; it is none of `wait_ns`."""
+        return sum(ns for _, ns in self.occupied)
 
 
 def contention_of(blame: Iterable[Blame], latency_ns: int, in_progress: float, busy_frac: float | None) -> Contention:
@@ -77,20 +84,26 @@ def contention_of(blame: Iterable[Blame], latency_ns: int, in_progress: float, b
     long_ns: dict[str, int] = {}
     short_ns: dict[str, int] = {}
     longest: dict[str, int] = {}
+    occupied: dict[str, int] = {}
     weighed_ns2 = 0.0
     for row in rows:
+        # Workers that others wait for may be blocked as well as run: then nobody's slice is to blame.
+        ran_ns = min(row.ns, sum(row.by_length_ns)) if row.kind == "accept" and row.slices else row.ns
+        if ran_ns < row.ns:
+            occupied[row.culprit] = occupied.get(row.culprit, 0) + row.ns - ran_ns
         by_long = sum(ns for place, ns in enumerate(row.by_length_ns) if _long(place, typical[row.victim, row.kind]))
-        by_long = min(by_long, row.ns)
+        by_long = min(by_long, ran_ns)
         long_ns[row.culprit] = long_ns.get(row.culprit, 0) + by_long
-        short_ns[row.culprit] = short_ns.get(row.culprit, 0) + row.ns - by_long
+        short_ns[row.culprit] = short_ns.get(row.culprit, 0) + ran_ns - by_long
         longest[row.culprit] = max(longest.get(row.culprit, 0), row.longest_ns)
         weighed_ns2 += sum(ns * min(1.5 * (1000 << place), row.longest_ns) for place, ns in enumerate(row.by_length_ns))
-    wait_ns = sum(row.ns for row in rows)
+    occupied_ns = sum(occupied.values())
+    wait_ns = sum(row.ns for row in rows) - occupied_ns
     long_frac = sum(long_ns.values()) / wait_ns if wait_ns else 0.0
     ranked = sorted(long_ns, key=lambda culprit: -long_ns[culprit])
     crowded = sorted(short_ns, key=lambda culprit: -short_ns[culprit])
     return Contention(
-        verdict=_verdict(long_frac, wait_ns, latency_ns),
+        verdict=_verdict(long_frac, wait_ns, occupied_ns, latency_ns),
         long_frac=long_frac,
         wait_ns=wait_ns,
         hogs=[(name, long_ns[name], longest[name]) for name in ranked if long_ns[name] > 0],
@@ -99,6 +112,7 @@ def contention_of(blame: Iterable[Blame], latency_ns: int, in_progress: float, b
         typical_slice_ns=weighed_ns2 / wait_ns if wait_ns else 0.0,
         in_progress=in_progress,
         busy_frac=busy_frac,
+        occupied=sorted(occupied.items(), key=lambda item: -item[1]),
     )
 
 
@@ -119,7 +133,9 @@ def _long(place: int, typical_ns: float) -> bool:
     return length_ns >= LONG_NS or (length_ns >= SHORTEST_NS and length_ns >= HALF * typical_ns)
 
 
-def _verdict(long_frac: float, wait_ns: int, latency_ns: int) -> str:
+def _verdict(long_frac: float, wait_ns: int, occupied_ns: int, latency_ns: int) -> str:
+    if occupied_ns and occupied_ns >= max(WORTH_FRAC * latency_ns, wait_ns):
+        return "occupied"
     if not wait_ns or wait_ns < WORTH_FRAC * latency_ns:
         return "none"
     if long_frac >= HOG_FRAC:

@@ -30,12 +30,15 @@ _FRAME: Final = re.compile(r"^(?P<coroutine>async )?(?P<function>.*) \((?P<file>
 #: Files of these are libraries', or ours; the line that a team can change is above them. An application's path is its
 #: last two parts in a recording, a library's begins at one of these folders.
 _LIBRARY: Final = re.compile(r"(^|/)(site|dist)-packages/|(^|/)python3[.\d]*t?/|^<|^greenlane/(?!demo/)")
+#: Frames of ours around the program's code, when it is seen in them. They are nobody's culprit.
+_OURS: Final = re.compile(r"^greenlane(_\w+)?/(?!demo/)")
 _CALLED: Final[Mapping[str, str]] = {
     "os": "the operating system, which ran others on this machine",
     "gc": "the garbage collector",
     "native": "native code that held the GIL",
     "loop": "the event loop's own work",
     "thread": "a thread without a job",
+    "unseen": "calls that block past the functions that are watched",
     "unknown": "nobody that the recording can name",
 }
 #: Kinds of work by what their frames are called; the innermost frame that matches decides.
@@ -78,8 +81,8 @@ class StackFrame(NamedTuple):
 
 
 def frames(stack: str) -> list[StackFrame]:
-    """From the outermost; a frame in another form keeps its text as its function."""
-    return [_frame(text) for text in stack.split(";") if text]
+    """From the outermost, without Greenlane's own; a frame in another form keeps its text as its function."""
+    return [frame for frame in map(_frame, filter(None, stack.split(";"))) if not _OURS.match(frame.file)]
 
 
 def own_frame(stack: str) -> StackFrame | None:
@@ -245,10 +248,10 @@ def _costs(named: Sequence[tuple[str, str, Stack]]) -> list[CulpritCode]:
 
 
 def stacks_of(stacks: Iterable[Stack]) -> Iterator[tuple[str, int]]:
-    """(culprit and its frames, ns)."""
+    """(culprit and its frames but for Greenlane's own, ns)."""
     for row in stacks:
-        culprit = row.culprit.replace(";", ":")
-        yield f"{culprit};{row.stack}" if row.stack else culprit, row.ns
+        shown = (text for text in row.stack.split(";") if text and not _OURS.match(_frame(text).file))
+        yield ";".join((row.culprit.replace(";", ":"), *shown)), row.ns
 
 
 def folded_lines(stacks: Iterable[Stack]) -> list[str]:

@@ -10,7 +10,7 @@ from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Blame, Held, Process, Stack
 from greenlane_tools.report.clocks import Branch, RouteClocks, UpstreamClocks
 from greenlane_tools.report.contention import Uncut
-from greenlane_tools.report.culprits import StackFrame, called, own_coroutine
+from greenlane_tools.report.culprits import StackFrame, called, own_coroutine, own_frame
 from greenlane_tools.report.ending import ProcessEnding, ending_sentence
 from greenlane_tools.report.split import RouteSplit
 from greenlane_tools.report.workers import Balance, Load
@@ -33,6 +33,8 @@ _BETWEEN_NS: Final = 10_000_000
 _HELD_NS: Final = 10_000_000
 #: … and one of them so long.
 _HELD_ONCE_NS: Final = 5_000_000
+#: … or so many at one place: a driver that nobody made cooperative.
+_HELD_OFTEN: Final = 50
 #: Lines in coroutines that are worth naming: so many, each with such a share of what was seen while others waited.
 _MOST_LINES: Final = 3
 _ON_LOOP_FRAC: Final = 0.1
@@ -45,7 +47,7 @@ class ReportFinding:
     """One thing found."""
 
     #: A short stable name: end, late-replies, branch, clock, hot-worker, uneven, inflated-spans, blocked-loop,
-    #: upstream-clock, on-the-loop, executor, uncut, machine, closed-loop.
+    #: upstream-clock, on-the-loop, executor, uncut, machine, unseen, closed-loop.
     name: str
     said: str
 
@@ -79,6 +81,7 @@ def findings_of(
         *_executor(routes, blame, processes),
         *_native(uncut),
         *_machine(routes),
+        *_unseen(routes),
         *_load(load),
     ]
 
@@ -186,14 +189,20 @@ def _own_clock(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
 
 def _blocked(held: Sequence[Held]) -> Iterator[ReportFinding]:
     worst = max(held, key=lambda row: row.ns, default=None)
-    # Below that, each is a system call on a busy machine.
-    if worst is not None and sum(row.ns for row in held) >= _HELD_NS and worst.longest_ns >= _HELD_ONCE_NS:
+    # Below that, each is a system call on a busy machine, unless there are many at one place.
+    some = worst is not None and (worst.longest_ns >= _HELD_ONCE_NS or worst.calls >= _HELD_OFTEN)
+    if worst is not None and some and sum(row.ns for row in held) >= _HELD_NS:
         yield ReportFinding(
             "blocked-loop",
             f"Calls that blocked a whole loop without switching: {count(sum(row.calls for row in held))}, "
-            f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}, "
-            f"up to {duration(worst.longest_ns)} at a time.",
+            f"{duration(sum(row.ns for row in held))} together; most of it {worst.call} in {worst.route}"
+            f"{_at(worst.stack)}, {count(worst.calls)} times, up to {duration(worst.longest_ns)} at a time.",
         )
+
+
+def _at(stack: str) -> str:
+    frame = own_frame(stack)
+    return f" at {frame.place}" if frame is not None else ""
 
 
 def _on_the_loop(stacks: Sequence[Stack]) -> Iterator[ReportFinding]:
@@ -276,6 +285,20 @@ def _machine(routes: Sequence[RouteSplit]) -> Iterator[ReportFinding]:
             "machine",
             f"{share(os_ns / whole)} of all time is waiting for a core: the machine, or the container's quota, had "
             "none free. Nothing inside the process changes that.",
+        )
+
+
+def _unseen(routes: Sequence[RouteSplit]) -> Iterator[ReportFinding]:
+    whole = sum(split.latency_ns for split in routes) or 1
+    by_route = {split.route: sum(job.wait_ns.get("unseen", 0) for job in split.jobs) for split in routes}
+    unseen_ns = sum(by_route.values())
+    if unseen_ns / whole >= _MACHINE_FRAC:
+        worst = max(by_route, key=lambda route: by_route[route])
+        yield ReportFinding(
+            "unseen",
+            f"{share(unseen_ns / whole)} of all time is blocked, unseen, most of it in {worst}: threads were off their "
+            "core although the scheduler had one for them. A driver or C extension blocks by system calls of its own, "
+            "or memory is paged in. `strace -c -f -w -p PID` names the call; on a loop, move it to a thread.",
         )
 
 

@@ -30,7 +30,7 @@ __all__ = [
     "wait_ns",
 ]
 
-WAITS: Final = ("loop", "gil", "permit", "accept", "parked", "pool", "lock", "os")
+WAITS: Final = ("loop", "gil", "permit", "accept", "parked", "pool", "lock", "os", "unseen")
 KINDS: Final = ("cpu", "io", *WAITS, "residual")
 _NAMES: Final = {
     "cpu": "CPU",
@@ -43,6 +43,7 @@ _NAMES: Final = {
     "pool": "wait: pool",
     "lock": "wait: lock",
     "os": "wait: OS",
+    "unseen": "wait: blocked, unseen",
     "residual": "residual",
 }
 _WAITING: Final = {
@@ -54,6 +55,7 @@ _WAITING: Final = {
     "pool": "waiting for a place in a pool",
     "lock": "waiting for a lock",
     "os": "waiting for a core",
+    "unseen": "blocked in calls that nobody saw",
 }
 T = TypeVar("T")
 #: Name and share of the percentiles that reports give.

@@ -67,6 +67,13 @@ def contention_sentence(found: Contention) -> str:
             f"Overcommit: no slice is long (about {duration(found.typical_slice_ns)}), there are many "
             f"({count(found.slices)}): {crowd}. A detector of blocked loops sees none of it."
         )
+    if found.verdict == "occupied":
+        whole_ns = found.wait_ns + found.occupied_ns
+        return (
+            f"Workers: {share(found.occupied_ns / whole_ns)} of the waiting for others is for workers that were taken "
+            f"and blocked themselves, most of {called(found.occupied[0][0])}: no hog. More threads or a loop, or a "
+            "faster upstream, end it; permits do not."
+        )
     if found.verdict == "both" and found.hogs:
         name, _, longest = found.hogs[0]
         return (

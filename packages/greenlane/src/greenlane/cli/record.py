@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import shlex
 import shutil
@@ -57,6 +58,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         help=f"bound of the recording, the oldest goes first ({SETTINGS['record_max_mb'].default:g})",
     )
     parser.add_argument("--seconds", metavar="N", type=_seconds, help="record so long; the command goes on")
+    parser.add_argument("--pid", metavar="PID", type=int, help="record a service that runs, until Ctrl-C or --seconds")
     parser.add_argument("--no-stacks", action="store_true", help="do not sample stacks of who makes others wait")
     parser.add_argument(
         "--off", action="store_true", help="with a COMMAND: begin switched off; else: switch TARGET off"
@@ -88,6 +90,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.on or arguments.status or (arguments.off and _is_target(command)):
         command = _flags_behind(arguments, command)
         return _switch(arguments, command[0] if command else "", output)
+    if arguments.pid is not None:
+        if command:
+            arguments.parser.error("expected a COMMAND or --pid, not both")
+        return _attach(arguments, output)
     if not command:
         arguments.parser.error("the following arguments are required: COMMAND")
     return _record(arguments, command, output)
@@ -149,6 +155,31 @@ def _merge(file: Path, output: Output) -> int:
             hint=f"end them, or read it as it is: `greenlane report {parts.folder}`",
         )
     _finish(parts, output, None)
+    return 0
+
+
+# --- a service that runs ------------------------------------------------------------------------------------------
+
+
+def _attach(arguments: argparse.Namespace, output: Output) -> int:
+    check_platform()
+    from greenlane.cli.record_attach import Attached
+
+    settings = _settings(arguments)
+    if arguments.no_stacks:
+        settings = dataclasses.replace(settings, record_stacks=False)
+    parts = Parts(arguments.output or Path(time.strftime("greenlane-%Y%m%d-%H%M%S.glr")))
+    attached, from_s = Attached(arguments.pid, parts, settings, output), time.monotonic()
+    parts.make(force=arguments.force)
+    try:
+        attached.record(arguments.seconds)
+    finally:
+        parts.end()
+        parts.remove()
+    if not parts.segments():
+        output.say("greenlane: nothing was recorded: no process had an event")
+        return 1
+    _finish(parts, output, time.monotonic() - from_s)
     return 0
 
 

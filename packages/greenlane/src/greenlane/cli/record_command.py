@@ -12,6 +12,7 @@ import math
 import os
 import shutil
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Final
 from greenlane import _native
 from greenlane.errors import SettingsError
 
-__all__ = ["RecordedCommand", "alive", "blocked_signals"]
+__all__ = ["RecordedCommand", "alive", "blocked_signals", "children"]
 
 _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -59,15 +60,15 @@ class RecordedCommand:
         self._before_signal = before_signal
         self._mark = os.fsencode(f"GREENLANE_RECORD_FOLDER={environ['GREENLANE_RECORD_FOLDER']}")
         try:
-            self.pid = os.posix_spawnp(
-                argv[0], list(argv), dict(environ), setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON
-            )
+            words = _activated(argv, environ)
+            self.pid = os.posix_spawnp(words[0], words, dict(environ), setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON)
         except (OSError, ValueError) as error:
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             found = shutil.which(argv[0])
             hint = "write it as you would without `greenlane record --`" if found is None else f"look at {found}"
             rule = f"a program that can be started ({reason})"
             raise SettingsError("COMMAND", argv[0], rule, hint, attempted="start the command") from None
+        _say_who_is_main(environ, self.pid)
         #: What a shell would give as its exit code; None while it runs.
         self.code: int | None = None
         #: How often somebody asked it to end by Ctrl-C.
@@ -118,7 +119,7 @@ class RecordedCommand:
         return False
 
     def _reap(self) -> None:
-        for pid in {self.pid, *_children(os.getpid())} if self.code is None else _children(os.getpid()):
+        for pid in {self.pid, *children(os.getpid())} if self.code is None else children(os.getpid()):
             with contextlib.suppress(ChildProcessError):
                 ended, status = os.waitpid(pid, os.WNOHANG)
                 if ended == self.pid:
@@ -137,13 +138,29 @@ def blocked_signals() -> Iterator[set[signal.Signals]]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _activated(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """Sockets of the service manager's are for the process that LISTEN_PID names: the command, as without us."""
+    if environ.get("LISTEN_PID") != str(os.getpid()) or shutil.which(argv[0]) is None:
+        return list(argv)
+    return ["/bin/sh", "-c", 'unset LISTEN_PIDFDID; LISTEN_PID=$$ exec "$@"', "sh", *argv]
+
+
+def _say_who_is_main(environ: Mapping[str, str], pid: int) -> None:
+    """Let the command's READY=1 be heard: systemd takes it from the main process of a service alone."""
+    address = environ.get("NOTIFY_SOCKET", "")
+    if address[:1] in ("/", "@"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.connect(address.replace("@", "\0", 1) if address[0] == "@" else address)
+            manager.send(f"MAINPID={pid}".encode())
+
+
 def _descendants() -> list[int]:
     """Give all processes below us."""
     found: list[int] = []
-    level = _children(os.getpid())
+    level = children(os.getpid())
     while level:
         found += level
-        level = [child for pid in level for child in _children(pid)]
+        level = [child for pid in level for child in children(pid)]
     return found
 
 
@@ -163,14 +180,15 @@ def _runs_since(pid: int) -> float:
     return math.inf if state in "ZX" else time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + started_s
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
+def children(pid: int) -> list[int]:
+    """Give the processes that one has started, and that run."""
+    found: list[int] = []
     with contextlib.suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
             with contextlib.suppress(OSError):
                 text = Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii")
-                children += map(int, text.split())
-    return children
+                found += map(int, text.split())
+    return found
 
 
 def _has_recorder(pid: int) -> bool:

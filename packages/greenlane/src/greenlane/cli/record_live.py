@@ -15,7 +15,7 @@ from greenlane.errors import ControlError, GreenlaneError, SettingsError
 from greenlane.record.recorder import PARTS
 from greenlane.settings import load
 
-__all__ = ["COLUMNS", "ask_all", "found", "rows"]
+__all__ = ["COLUMNS", "ask_all", "control_dir_of", "found", "rows"]
 
 COLUMNS: Final = ("pid", "record", "jobs", "in_progress", "lag_ms_p99", "busy_frac", "file_mb", "lost")
 _REACH: Final = "reach the recorded processes"
@@ -33,7 +33,7 @@ def found(target: str) -> list[Process]:
         GreenlaneError: there are none.
     """
     if target.isdecimal():
-        return [process for process in _listening(_control_dir_of(int(target))) if process.pid == int(target)]
+        return [process for process in _listening(control_dir_of(int(target))) if process.pid == int(target)]
     directory = Path(target) if target else _default()
     if directory.suffix != PARTS and directory.is_dir():
         return _listening(directory)
@@ -102,7 +102,7 @@ def _default() -> Path:
     return folders[0]
 
 
-def _control_dir_of(pid: int) -> Path:
+def control_dir_of(pid: int) -> Path:
     """The directory that the environment of a running process names."""
     with contextlib.suppress(OSError):
         for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):

@@ -28,6 +28,9 @@ from greenlane.errors import ControlError, GreenlaneError
 
 __all__ = ["Server", "remove_stale"]
 
+#: Fields of a request to attach, and of what type they are.
+_ATTACHING = (("record_folder", str), ("control_dir", str), ("record_max_mb", int | float), ("record_stacks", bool))
+
 
 class Server:
     """The control socket of this process.
@@ -122,12 +125,15 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
             return _record(request, controlled)
         if do == "breaker":
             return _breaker(request, controlled)
+        if do in ("attach", "detach"):
+            return _attach(request, controlled)
     except GreenlaneError as error:
         return _refused(str(error).partition("\n")[0], error.hint)
     except Exception as error:  # ours, but the client should see it and the process should not
         return _refused(f"answer a request: {type(error).__name__}: {error}", "report this as a bug of Greenlane")
     return _refused(
-        f"read a request: do={do!r}, expected show, mode, record or breaker", "use the Greenlane version of the process"
+        f"read a request: do={do!r}, expected show, mode, record, attach, detach or breaker",
+        "use the Greenlane version of the process",
     )
 
 
@@ -149,6 +155,22 @@ def _record(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
     if switch is None:
         return _refused("switch the recording: nothing records here", "start the service with `greenlane record`")
     switch(on, end)
+    return {**_told(controlled), "record": _recorded(controlled)}
+
+
+def _attach(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
+    """Record a process that runs, into a folder, or end that."""
+    attach, detach = getattr(controlled, "attach", None), getattr(controlled, "detach", None)
+    if attach is None or detach is None:
+        return _refused("attach: this process cannot be recorded", "start the service with `greenlane record`")
+    if request["do"] == "detach":
+        detach()
+        return _told(controlled)
+    wanted = {name: request.get(name) for name, _ in _ATTACHING}
+    wrong = next((name for name, kinds in _ATTACHING if not isinstance(wanted[name], kinds)), None)
+    if wrong is not None:
+        return _refused(f"attach: {wrong}={wanted[wrong]!r}, expected another type", "use `greenlane record --pid`")
+    attach(wanted)
     return {**_told(controlled), "record": _recorded(controlled)}
 
 

@@ -82,7 +82,7 @@ def _run_forever(original: Callable[[Any], None], _silent: list[bool]) -> Callab
 def _run_in_executor(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     # Not at the top: what asyncio has imported by now, others want to patch before anybody imports it (gevent).
     import inspect
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures.thread import ThreadPoolExecutor  # the package's own name would appear by being asked for
 
     def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
         # A process gets the function by pickle, and a coroutine function is the loop's to refuse.

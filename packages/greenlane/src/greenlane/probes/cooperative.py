@@ -14,7 +14,13 @@ from typing import Any
 from greenlane.errors import HostError
 from greenlane.probes.imports import forget, when_imported
 
-__all__ = ["explain_gevent", "refuse_green_threads", "threads_are_greenlets", "when_threads_are_greenlets"]
+__all__ = [
+    "explain_gevent",
+    "is_eventlets",
+    "refuse_green_threads",
+    "threads_are_greenlets",
+    "when_threads_are_greenlets",
+]
 
 
 def explain_gevent() -> str | None:
@@ -79,11 +85,15 @@ def when_threads_are_greenlets(tell: Callable[[], None]) -> Callable[[], None]:
     return undo
 
 
+def is_eventlets() -> bool:
+    """Whether eventlet has replaced this process's sockets."""
+    eventlet = sys.modules.get("eventlet.patcher")
+    patched = getattr(eventlet, "is_monkey_patched", None)  # None: its import goes on
+    return patched is not None and bool(patched("socket"))
+
+
 def _patched_by() -> str | None:
     gevent = sys.modules.get("gevent.monkey")
     if gevent is not None and gevent.is_module_patched("socket"):
         return "gevent.monkey"
-    eventlet = sys.modules.get("eventlet.patcher")
-    if eventlet is not None and eventlet.is_monkey_patched("socket"):
-        return "eventlet.monkey_patch"
-    return None
+    return "eventlet.monkey_patch" if is_eventlets() else None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlane import _native
 from greenlane._native import Recorder, __version__
 from greenlane.errors import RecordError
+from greenlane.record.masked import masked
 
 if TYPE_CHECKING:
     from greenlane.settings import Settings
@@ -94,6 +95,12 @@ class ProcessRecorder:
         self._about["threads_are_greenlets"] = self._threads_are_greenlets()
         self.native.describe(json.dumps(self._about, default=str))
 
+    def give_up(self, name: str, why: str) -> None:
+        """Record nothing more in this process, and say once why. Never raises."""
+        with contextlib.suppress(Exception):
+            self.native.off()
+            _say_once(self._folder, name, why)
+
     def finish(self) -> None:
         """Write what there is, and record no more in this process."""
         _native.sampler_stop()
@@ -136,7 +143,7 @@ class ProcessRecorder:
             "python": sys.version.partition(" ")[0],
             "implementation": "CPython",
             "executable": sys.executable,
-            "argv": sys.orig_argv,
+            "argv": masked(sys.orig_argv),
             "machine": os.uname().nodename,
             "boot": _boot_id(),
             "cores": len(os.sched_getaffinity(0)),

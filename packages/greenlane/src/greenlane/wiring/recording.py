@@ -37,6 +37,13 @@ __all__ = ["RecordedProcess", "recording", "start_recording", "stop_recording"]
 #: Probes of the recording alone: loaded when the program imports what stands before them.
 _LATE: Final = {"gevent": "greenlane.probes.gevent", "asyncio": "greenlane.probes.asyncio"}
 
+#: Imported by who runs on eventlet, before it patches.
+_ON_EVENTLET: Final = ("gunicorn.workers.geventlet", "celery.concurrency.eventlet")
+_EVENTLET: Final = (
+    "eventlet is not recorded: its switches are not seen, and what a green thread waits for would be another's. "
+    "Record the service on gevent, threads or asyncio"
+)
+
 _lock = threading.Lock()
 _recording: RecordedProcess | None = None
 
@@ -167,6 +174,8 @@ class RecordedProcess:
         ):
             install()
             self._undo.append(uninstall)
+        for name in _ON_EVENTLET:
+            self._when_imported(name, lambda _module: self._process.give_up("eventlet", _EVENTLET))
         if gil_enabled():  # it guards their tables
             for library, probe in _LATE.items():
                 self._install_late(library, probe)
@@ -187,6 +196,8 @@ class RecordedProcess:
 
     def listen(self) -> None:
         """Let the recording be seen and switched over the control socket of this process."""
+        if cooperative.is_eventlets():
+            self._process.give_up("eventlet", _EVENTLET)
         if self.settings.control_dir and not self._ended:
             self._shown.serve(self.settings.control_dir, "record", self)
 

@@ -6,6 +6,8 @@ Permits and a recording may be told different directories, or the same one, in w
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from greenlane.metrics import Learned
 
 __all__ = ["serve", "withdraw"]
+
+#: Knows the hosts, as we do not: loaded when somebody attaches.
+_ATTACHES: Final = "greenlane.hosts.observed.program"
 
 _lock = allocate_lock()
 #: A child that was forked while another thread had the lock would wait for ever.
@@ -105,6 +110,20 @@ class _Controlled:
         recording.record(on)
         if end:
             recording.finish()
+
+    def attach(self, settings: Mapping[str, object]) -> None:
+        if _part("record") is not None:
+            raise ControlError(
+                "attach",
+                name="pid",
+                value=os.getpid(),
+                rule="a process that is not recorded already",
+                hint="`greenlane record --status PID` shows its recording, `--on` and `--off` switch it",
+            )
+        importlib.import_module(_ATTACHES).attach(settings)
+
+    def detach(self) -> None:
+        importlib.import_module(_ATTACHES).detach()
 
     def recorded(self) -> dict[str, object] | None:
         recording = _part("record")

@@ -13,6 +13,7 @@ from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Job, Segment
 from greenlane_tools.report.clocks import UpstreamClocks
+from greenlane_tools.report.culprits import frames
 from greenlane_tools.report.split import named, parts
 from greenlane_tools.report.story import CallStory, Story, story_sentence
 from greenlane_tools.report.study import ReportStudy
@@ -128,7 +129,8 @@ def _held(study: ReportStudy) -> Html:
 
 
 def _innermost(stack: str) -> str:
-    return stack.rpartition(";")[2] or "-"
+    found = frames(stack)
+    return f"{found[-1].function} ({found[-1].file}:{found[-1].line})" if found else "-"
 
 
 def _pair(p50: int | None, p99: int | None) -> str:

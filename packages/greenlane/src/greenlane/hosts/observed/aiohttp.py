@@ -75,10 +75,16 @@ def _open(request: Any) -> int:
     told = {name: headers[header] for header, name in _HEADERS if header in headers}
     due_ns = 0
     if told:
-        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock))
+        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock), _peer(request))
     return _recorder.open(
         arrival_ns=arrival_ns, spawn_ns=Steps.born_ns(), deadline_ns=due_ns, clock=clock, host="aiohttp"
     )
+
+
+def _peer(request: Any) -> str | None:
+    """The connection's other end; not `remote`, which an application may set."""
+    peer = getattr(request, "_transport_peername", None)
+    return str(peer[0]) if isinstance(peer, tuple | list) and peer else None
 
 
 def _route_of(request: Any) -> str:

@@ -70,7 +70,7 @@ def _open(host: str, arrival: tuple[int, str], scope: Scope) -> int:
     due_ns = 0
     told = {_WANTED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _WANTED}
     if told:
-        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock))
+        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock), (scope.get("client") or (None,))[0])
     born_ns = Steps.born_ns()
     if not arrival_ns and born_ns:
         arrival_ns, clock = born_ns, "spawn"

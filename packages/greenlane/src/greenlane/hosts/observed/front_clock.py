@@ -5,10 +5,14 @@ Arrival: `X-Request-Start`, `X-Queue-Start`; deadline: the default of the settin
 Forms of an arrival that fronts write: `t=1700000000.123` (nginx, seconds), `1700000000123` (Heroku, ms),
 `t=1700000000123456` (Apache, us), `1700000000123456789` (ns). The unit follows from the size of the number, which is
 unambiguous from 1973 to the year 5138.
+
+Anybody may send these headers. An arrival is believed of who speaks from this machine or a private network, as fronts
+do, and not of an address of the public Internet, which is a client's own.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Mapping
@@ -16,7 +20,16 @@ from typing import Final
 
 from greenlane import deadline
 
-__all__ = ["DEADLINES", "NAMES", "READ", "arrival_and_due", "arrival_ns", "environ_arrival_ns", "parsed_unix_ns"]
+__all__ = [
+    "DEADLINES",
+    "NAMES",
+    "READ",
+    "arrival_and_due",
+    "arrival_ns",
+    "environ_arrival_ns",
+    "is_front",
+    "parsed_unix_ns",
+]
 
 #: Lower case, the first present counts.
 NAMES: Final = ("x-request-start", "x-queue-start")
@@ -36,12 +49,26 @@ _OLDEST_NS: Final = 600 * 10**9
 _AHEAD_NS: Final = 10**9
 
 
+@functools.lru_cache(maxsize=1024)
+def is_front(address: str | None) -> bool:
+    """Whether who speaks from there may be a front of ours. None or another kind of name: by a Unix socket."""
+    import ipaddress  # only where such a header comes
+
+    try:
+        peer = ipaddress.ip_address((address or "").partition("%")[0])
+    except ValueError:
+        return True
+    mapped = getattr(peer, "ipv4_mapped", None)
+    return not (mapped or peer).is_global
+
+
 def environ_arrival_ns(environ: Mapping[str, object]) -> int:
     """Give the arrival by a WSGI environ's headers, monotonic; 0 = none that can be believed. About 0.2 us without."""
     for name in _IN_ENVIRON:
         text = environ.get(name)
         if text:
-            return arrival_ns(str(text))
+            address = environ.get("REMOTE_ADDR")
+            return arrival_ns(str(text)) if is_front(None if address is None else str(address)) else 0
     return 0
 
 
@@ -69,15 +96,16 @@ def parsed_unix_ns(text: str) -> int:
     return 0
 
 
-def arrival_and_due(told: Mapping[str, str], arrival: tuple[int, str]) -> tuple[int, str, int]:
+def arrival_and_due(told: Mapping[str, str], arrival: tuple[int, str], address: str | None) -> tuple[int, str, int]:
     """Give when a request arrived, by which clock, and when it is due (0 = it does not say).
 
     Args:
         told: those of its headers that are read, as WSGI has them.
         arrival: without them: (monotonic ns or 0 = unknown, the clock's name).
+        address: of who sent them, as in `is_front`.
     """
     arrival_ns, clock = arrival
-    front_ns = environ_arrival_ns(told)
+    front_ns = environ_arrival_ns({**told, "REMOTE_ADDR": address})
     if front_ns:
         arrival_ns, clock = front_ns, "header"
     due_ns = deadline.due_ns(told, DEADLINES, arrival_ns) if arrival_ns else 0

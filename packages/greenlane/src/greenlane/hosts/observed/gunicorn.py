@@ -6,13 +6,16 @@ tornado's) are left alone. Greenlane's own worker opens its jobs itself, from th
 
 from __future__ import annotations
 
+import functools
+import gc
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any, Final
 
 from greenlane._native import Recorder, Switches
-from greenlane.hosts.observed.wsgi import observed
+from greenlane.hosts.observed.wsgi import Environ, Observed, StartResponse, observed
 from greenlane.probes.patching import Patches
 
 __all__ = ["place"]
@@ -54,6 +57,31 @@ def place(patches: Patches, module: ModuleType) -> None:
 
     patches.replace(module.Worker, "load_wsgi", make)
     patches.replace(module.Worker, "handle_abort", abort)
+    for worker in _running(module.Worker):
+        patches.replace(worker, "wsgi", functools.partial(_observe, worker))
+
+
+def _running(kind: type) -> Iterator[Any]:
+    """The worker of this process that has loaded its application already: the recording begins while it serves."""
+    kinds: list[Any] = [kind]
+    for each in kinds:
+        kinds += [below for below in each.__subclasses__() if below not in kinds]
+    found: Any
+    for each in kinds:
+        for found in gc.get_referrers(each):
+            if type(found) is each and not isinstance(found.__dict__.get("wsgi"), Observed | type(None)):
+                if found.pid == os.getpid() and _host_of(found):
+                    yield found
+
+
+def _observe(worker: object, original: Any, silent: list[bool]) -> Any:
+    host = _host_of(worker)
+    app = observed(original, host, Switches.spawned_ns if host == "gunicorn.gevent" else None)
+
+    def wsgi(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        return (original if silent else app)(environ, start_response)  # type: ignore[no-any-return]
+
+    return wsgi
 
 
 def _host_of(worker: object) -> str:

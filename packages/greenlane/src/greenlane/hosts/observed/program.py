@@ -11,7 +11,7 @@ from greenlane.errors import GreenlaneError
 from greenlane.probes.patching import Patches
 from greenlane.wiring import recording as wired
 
-__all__ = ["start"]
+__all__ = ["attach", "detach", "start"]
 
 _SET: Final = ("record_folder", "control_dir", "record_max_mb", "record_on", "record_stacks")
 
@@ -36,3 +36,25 @@ def start(observers: Mapping[str, str]) -> str:
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
     return ""
+
+
+def attach(wanted: Mapping[str, object]) -> None:
+    """Record this process, which serves, until `detach`.
+
+    Args:
+        wanted: `record_folder`, `control_dir` (where its socket is), `record_max_mb`, `record_stacks`.
+
+    Raises:
+        RecordError: the folder cannot be written to.
+    """
+    from greenlane.hosts.observed.awaited import OBSERVERS
+
+    settings: Any = SimpleNamespace(**wanted, record_on=True)
+    found = wired.start_recording(settings, Patches(OBSERVERS))
+    if found is not None:
+        found.listen()
+
+
+def detach() -> None:
+    """End what `attach` began, and put everything back. Idempotent."""
+    wired.stop_recording()

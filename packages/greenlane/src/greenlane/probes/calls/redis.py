@@ -15,6 +15,11 @@ __all__ = ["place", "place_asyncio"]
 #: Commands that wait in the server for as long as their caller wants: a reply that is late by their own timeout is not.
 _BLOCKING = ("BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BZPOPMIN", "BZPOPMAX", "XREAD", "XREADGROUP", "WAIT")
 
+#: Commands whose second word belongs to the name; any other one's is a key.
+_FAMILIES = frozenset(
+    "ACL CLIENT CLUSTER COMMAND CONFIG DEBUG FUNCTION LATENCY MEMORY MODULE OBJECT PUBSUB SCRIPT SENTINEL".split()
+) | {"SLOWLOG", "XGROUP", "XINFO"}
+
 
 def place(patches: Patches, module: ModuleType) -> None:
     """Place the spans in `redis.client`."""
@@ -34,9 +39,10 @@ def _place(patches: Patches, module: ModuleType, wrapped: Any) -> None:
 
 
 def _command(self: Any, *args: Any, **_options: Any) -> span.Call:
-    # "CLIENT SETNAME" is one argument of redis-py's; a name is bytes for some callers.
-    name = args[0].decode("ascii", "replace") if isinstance(args[0], bytes) else str(args[0])
-    name = name.upper()
+    # "CLIENT SETNAME" is one argument of redis-py's, and so may be "SET key value"; a name is bytes for some callers.
+    text = args[0].decode("ascii", "replace") if isinstance(args[0], bytes) else str(args[0])
+    words = text.upper().split(None, 2)
+    name = " ".join(words[: 2 if words and words[0] in _FAMILIES else 1])
     return _call(self, operation(name), None if name in _BLOCKING else _timeout_s(self))
 
 

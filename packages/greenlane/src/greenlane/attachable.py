@@ -1,0 +1,39 @@
+"""Lets `greenlane record --pid` record this process later: `import greenlane.attachable`.
+
+It opens the control socket in `control_dir` (GREENLANE_CONTROL_DIR, greenlane.toml) and nothing else: a thread that
+sleeps, no probe, nothing replaced. A forked child opens its own. Processes that have a control socket for another
+reason (Greenlane's middleware and workers with `control_dir`) need no such line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from greenlane.settings import load
+
+# Here: were a thread of ours to import it, a child that is forked meanwhile would have a lock that nobody releases.
+from greenlane.wiring import recording, shown
+
+__all__ = ["listen"]
+
+
+def listen() -> bool:
+    """Open the control socket of this process; False = `control_dir` is not set. Idempotent.
+
+    Raises:
+        SettingsError, ControlError: `control_dir` cannot be used.
+    """
+    directory = load().control_dir
+    if directory:
+        shown.serve(directory, "attach", recording)
+    return bool(directory)
+
+
+def _again() -> None:
+    with contextlib.suppress(Exception):  # the child runs as well without it
+        listen()
+
+
+if listen():
+    os.register_at_fork(after_in_child=_again)

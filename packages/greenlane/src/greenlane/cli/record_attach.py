@@ -1,0 +1,153 @@
+"""`greenlane record --pid PID`: records a service that runs, with the processes below it, and leaves it as it was.
+
+The processes let themselves be attached to: they have a control socket, and Greenlane is installed and off in them.
+Processes that the service starts meanwhile are attached to as they come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from greenlane.cli.output import Output
+from greenlane.cli.record_command import children
+from greenlane.cli.record_live import control_dir_of
+from greenlane.cli.record_parts import CONTROL, Parts
+from greenlane.control.client import Process, ask, processes
+from greenlane.errors import ControlError, GreenlaneError
+from greenlane.settings import Settings
+
+__all__ = ["Attached"]
+
+_LOOK_S: Final = 0.5
+#: Placing the probes takes milliseconds; a busy process lets its socket's thread have the GIL late.
+_PLACED_S: Final = 20.0
+_HOW: Final = (
+    "add `import greenlane.attachable` to what the service imports and start it with GREENLANE_CONTROL_DIR, "
+    "or start it with `greenlane record -- COMMAND`"
+)
+
+
+class Attached:
+    """The processes of a service while they are recorded.
+
+    Args:
+        pid: the service's, or one process of it.
+        parts: where they record to.
+        settings: bound of the recording, and whether stacks are looked at.
+    """
+
+    def __init__(self, pid: int, parts: Parts, settings: Settings, output: Output) -> None:
+        self._pid = pid
+        self._output = output
+        self._directory = _directory_of(pid)
+        self._request = {
+            "do": "attach",
+            "record_folder": str(parts.folder),
+            "control_dir": str(self._directory),
+            "record_max_mb": settings.record_max_mb,
+            "record_stacks": settings.record_stacks,
+        }
+        self._parts = parts
+        self._known: dict[int, Process] = {}
+        self._refused: dict[int, ControlError] = {}
+
+    def record(self, seconds: float | None) -> int:
+        """Record for so long, or until Ctrl-C; give how many processes were.
+
+        Raises:
+            ControlError: none could be.
+        """
+        until_s = None if seconds is None else time.monotonic() + seconds
+        with _interrupted_by_ending(), contextlib.suppress(KeyboardInterrupt):
+            try:
+                self._prepare()
+                self._attach()
+                if not self._known:
+                    raise next(iter(self._refused.values()), _not_listening(self._pid, self._directory))
+                self._output.say(f"greenlane: recording {_named(list(self._known))}; Ctrl-C ends it and leaves them")
+                while self._is_alive() and (until_s is None or time.monotonic() < until_s):
+                    left_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - time.monotonic())
+                    time.sleep(max(0.0, left_s))
+                    self._attach()
+            finally:
+                self._detach()
+        return len(self._known)
+
+    def _prepare(self) -> None:
+        (self._parts.folder / CONTROL).write_text(str(self._directory), encoding="utf-8")
+        if os.geteuid() == 0:  # they write there, as whom they are
+            about = Path(f"/proc/{self._pid}").stat()
+            os.chown(self._parts.folder, about.st_uid, about.st_gid)
+
+    def _attach(self) -> None:
+        wanted = {self._pid, *_below(self._pid)}
+        for process in processes(self._directory):
+            if process.pid in wanted and process.pid not in {*self._known, *self._refused}:
+                try:
+                    ask(process.socket, self._request, timeout_s=_PLACED_S)
+                    self._known[process.pid] = process
+                except ControlError as error:
+                    self._refused[process.pid] = error
+                    self._output.say(f"greenlane: process {process.pid} is not recorded: {error}")
+
+    def _detach(self) -> None:
+        for pid, process in self._known.items():
+            if Path(f"/proc/{pid}").exists():
+                try:
+                    ask(process.socket, {"do": "detach"}, timeout_s=_PLACED_S)
+                except GreenlaneError as error:
+                    if Path(f"/proc/{pid}").exists():
+                        self._output.say(f"greenlane: process {pid} may still record: {error}")
+
+    def _is_alive(self) -> bool:
+        return any(Path(f"/proc/{pid}").exists() for pid in {self._pid, *self._known})
+
+
+def _directory_of(pid: int) -> Path:
+    if not Path(f"/proc/{pid}").exists():
+        raise ControlError("attach", name="--pid", value=pid, rule="a process that runs", hint="`ps` lists them")
+    try:
+        return control_dir_of(pid)
+    except GreenlaneError:
+        rule = "a process that lets itself be recorded (it has no control_dir)"
+        raise ControlError("attach", name="--pid", value=pid, rule=rule, hint=_HOW) from None
+
+
+def _not_listening(pid: int, directory: Path) -> ControlError:
+    rule = f"a process that lets itself be recorded (neither it nor one below it listens in {directory})"
+    return ControlError("attach", name="--pid", value=pid, rule=rule, hint=_HOW)
+
+
+def _below(pid: int) -> set[int]:
+    found: set[int] = set()
+    level = children(pid)
+    while level:
+        found.update(level)
+        level = [child for each in level for child in children(each)]
+    return found
+
+
+def _named(pids: Sequence[int]) -> str:
+    said = ", ".join(map(str, pids[:8])) + (" …" if len(pids) > 8 else "")
+    return f"process {said}" if len(pids) == 1 else f"{len(pids)} processes ({said})"
+
+
+@contextlib.contextmanager
+def _interrupted_by_ending() -> Iterator[None]:
+    """Let signals that end us end the recording first."""
+
+    def end(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
