@@ -47,6 +47,14 @@ counters! {
     lent_overrun,
     /// Phases that were believed light and have used the CPU of a heavy one: they count as holders.
     charged,
+    /// Phases that stood still over their allowance, while others before them computed.
+    stopped,
+    /// How long, ns.
+    stopped_ns,
+    /// Stops that ended before their turn: a job waited for a lock, or the stop had lasted long enough.
+    stopped_let_go,
+    /// Boundaries at which a phase that was asked to stand still must not: it holds a lock, or runs what nobody stops.
+    stopped_refused,
     /// Waits given up because they had lasted long enough.
     skipped_timeout,
     /// Heavy phases that ran free because their thread held a lock.

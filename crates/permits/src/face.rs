@@ -1,7 +1,7 @@
 //! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
 
 use greenlane_process::{clock, forks};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 /// The part of a thread that other threads may look at.
@@ -22,12 +22,36 @@ pub struct ThreadFace {
     charged: AtomicU64,
     /// The gate that knows the thread.
     gate: AtomicU64,
+    /// Its `PyThreadState`, only to be compared.
+    state: AtomicUsize,
+    /// The permit whose holder is to stand still at its next boundary; 0 = none.
+    stop: AtomicU64,
 }
 
 impl ThreadFace {
     /// Whether `gate` has not met the thread; it has from now on.
     pub fn is_new_to(&self, gate: u64) -> bool {
         self.gate.load(Ordering::Relaxed) != gate && self.gate.swap(gate, Ordering::Relaxed) != gate
+    }
+
+    /// Called on its own thread: it holds a permit from now on.
+    pub fn runs_as(&self, state: usize) {
+        self.state.store(state, Ordering::Relaxed);
+    }
+
+    /// Its `PyThreadState`, which may be gone.
+    pub fn state(&self) -> usize {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// Asks the holder of `ticket` to stand still; 0 = no more.
+    pub fn ask_to_stop(&self, ticket: u64) {
+        self.stop.store(ticket, Ordering::Relaxed);
+    }
+
+    /// The permit whose holder is to stand still; 0 = none.
+    pub fn asked_to_stop(&self) -> u64 {
+        self.stop.load(Ordering::Relaxed)
     }
 
     /// A phase believed light begins.
@@ -117,6 +141,8 @@ thread_local! {
         runs_free_since_ns: AtomicU64::new(0),
         charged: AtomicU64::new(0),
         gate: AtomicU64::new(0),
+        state: AtomicUsize::new(0),
+        stop: AtomicU64::new(0),
     });
 }
 

@@ -1,5 +1,8 @@
 //! One job on one thread: its phases, and the permit that its heavy phases hold.
 
+mod stopping;
+
+use crate::boundaries;
 use crate::counters::add;
 use crate::face::ThreadFace;
 use crate::gate::{Answer, Asker, Ended};
@@ -254,6 +257,7 @@ impl Job {
     fn hold(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
         self.ticket = Some(ticket);
         if mode == Mode::On {
+            self.may_be_stopped();
             self.shared.shorten_interval(py);
         }
     }
@@ -261,6 +265,7 @@ impl Job {
     fn end(&mut self, py: Python<'_>) {
         let now_ns = clock::monotonic_ns();
         let burst_ns = self.burst(now_ns);
+        boundaries::leave(py, &self.face);
         if self.give_back() {
             self.shared.restore_interval(py);
         }

@@ -10,14 +10,20 @@
 //! | [`interval`] | the interpreter's switch interval while a permit is held |
 //! | [`routes`] | what is learned of each route's phases |
 //! | [`face`] | the part of a thread that others may look at |
+//! | [`boundaries`] | bytecode boundaries at which a phase stands still: events of `sys.monitoring` |
+//! | [`at_boundary`] | what happens there |
+//! | [`lock_waits`] | jobs that wait for a lock: nobody stands still meanwhile |
 //! | [`counters`] | what has been counted |
 //! | [`observer`] | who is told of waits |
 
+pub mod at_boundary;
+mod boundaries;
 mod counters;
 mod face;
 mod gate;
 mod interval;
 pub mod job;
+pub mod lock_waits;
 pub mod locks;
 pub mod observer;
 pub mod permits;

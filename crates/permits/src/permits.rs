@@ -7,7 +7,7 @@ use crate::interval::Interval;
 use crate::job::{Job, Totals};
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
 use crate::shared::{Mode, Shared};
-use crate::{face, running};
+use crate::{boundaries, face, lock_waits, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
 use greenlane_policy::weight::{Pin, Weight, WeightRule};
@@ -15,7 +15,7 @@ use greenlane_process::clock;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Blocking calls of kinds up to this may raise in a late job: socket, TLS, DNS. They can time out anyway.
 const LAST_RAISING_KIND: u8 = 2;
@@ -73,6 +73,8 @@ impl Permits {
             mode: AtomicU8::new(parse_mode(mode)? as u8),
             own_modes: AtomicBool::new(false),
         });
+        let stops: Weak<Shared> = Arc::downgrade(&shared);
+        lock_waits::tell(stops);
         Ok(Self { shared })
     }
 
@@ -203,6 +205,10 @@ impl Permits {
         Ok(())
     }
 
+    fn preempt(&self, allowance_ns: u64) {
+        self.shared.gate().preempt(allowance_ns);
+    }
+
     fn linger(&self, py: Python<'_>, lingers: bool) {
         self.shared.lingers.store(lingers, Ordering::Relaxed);
         if !lingers {
@@ -212,6 +218,8 @@ impl Permits {
 
     fn forked(&self, py: Python<'_>) {
         self.shared.lingers.store(false, Ordering::Relaxed);
+        lock_waits::forked();
+        boundaries::withdraw(py);
         self.shared.counters.reset();
         self.shared.restore_interval(py);
     }
@@ -339,6 +347,13 @@ fn pin_name(pin: Pin) -> &'static str {
 fn parse_mode(name: &str) -> PyResult<Mode> {
     Mode::named(name)
         .ok_or_else(|| PyValueError::new_err(format!("mode={name:?}, expected on, observe or off")))
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+#[pyo3(signature = (set, events=0, ours=String::new()))]
+pub fn boundaries_of(py: Python<'_>, set: Option<Py<PyAny>>, events: i64, ours: String) {
+    boundaries::use_tool(py, set, events, ours);
 }
 
 /// Tracked locks that the calling thread holds.

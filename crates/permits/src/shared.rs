@@ -4,6 +4,7 @@ use crate::counters::Counters;
 use crate::gate::forked::ForkedGate;
 use crate::gate::Gate;
 use crate::interval::Interval;
+use crate::lock_waits::Stops;
 use crate::routes::{Route, Routes};
 use greenlane_policy::weight::WeightRule;
 use pyo3::prelude::*;
@@ -66,6 +67,12 @@ pub struct Shared {
     pub mode: AtomicU8,
     /// Whether any route was ever given a mode of its own: with the process off, only then are jobs opened.
     pub own_modes: AtomicBool,
+}
+
+impl Stops for Shared {
+    fn let_stopped_go(&self) {
+        self.gate().let_stopped_go();
+    }
 }
 
 impl Shared {

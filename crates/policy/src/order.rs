@@ -10,7 +10,7 @@ const THETA_NS: f64 = 80e6;
 const UNKNOWN_NS: u64 = 20_000_000;
 /// How often its own CPU a job falls behind in the order: a stream that computes again and again gets the share that it
 /// would have beside three other threads, and does not go first for ever because it began long ago. Arbitrary.
-const ATTAINED: i64 = 4;
+pub(crate) const ATTAINED: i64 = 4;
 
 /// What a phase brings when it asks for a permit. Times in ns of one monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -36,7 +36,11 @@ pub(super) struct Holder {
     pub(super) face: Arc<ThreadFace>,
     /// Whose profile looks at the GIL belong to; None = it was charged.
     pub(super) learns: Option<(Arc<Route>, usize)>,
+    /// What it asked with; None = it was charged.
+    pub(super) claim: Option<Claim>,
     pub(super) since_ns: u64,
+    /// The CPU that it had used when it should first have stood still; 0 = it need not yet.
+    pub(super) asked_at_ns: u64,
     /// The CPU clock when it was granted.
     from_cpu_ns: u64,
     pub(super) lent: Lent,
@@ -54,6 +58,7 @@ impl Holder {
     pub(super) fn of(asker: &Asker, now_ns: u64) -> Self {
         let learns = (Arc::clone(&asker.route), asker.phase);
         let mut holder = Self::new(Arc::clone(&asker.face), Some(learns), now_ns);
+        holder.claim = Some(asker.claim);
         if !asker.worth_a_look {
             holder.look_at_ns = u64::MAX;
         }
@@ -69,7 +74,9 @@ impl Holder {
         Self {
             face,
             learns,
+            claim: None,
             since_ns: now_ns,
+            asked_at_ns: 0,
             from_cpu_ns: cpu_ns,
             lent: Lent::No,
             cpu_moved: None,
@@ -82,6 +89,12 @@ impl Holder {
 
     pub(super) fn sleeps(&self) -> bool {
         matches!(self.lent, Lent::Still(_))
+    }
+
+    /// The CPU that it has used under this grant, ns.
+    pub(super) fn used_ns(&self) -> u64 {
+        clock::read(self.face.cpu_clock())
+            .map_or(0, |now_ns| now_ns.saturating_sub(self.from_cpu_ns))
     }
 
     pub(super) fn has_used(&self, cpu_ns: u64) -> bool {

@@ -4,7 +4,7 @@ use super::holder::{Asker, Holder};
 use crate::face::ThreadFace;
 use greenlane_policy::queue::PermitQueue;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// How long a holder's CPU clock must stand at least before it counts as blocked. A thread that waits for the GIL wakes
@@ -20,6 +20,8 @@ pub(super) struct Waiter {
     pub(super) asker: Asker,
     pub(super) thread: std::thread::Thread,
     pub(super) state: AtomicU8,
+    /// Whether it held a permit and stands still.
+    pub(super) stopped: bool,
 }
 
 /// How long waits and holds last, and what is heavy; all in ns.
@@ -45,6 +47,8 @@ pub(super) struct Seen {
     pub(super) face: Weak<ThreadFace>,
     pub(super) began_ns: u64,
     pub(super) cpu_ns: u64,
+    /// (when, value) of the CPU clock when it was last seen to move while others stood still.
+    pub(super) moved: (u64, u64),
 }
 
 /// See the module.
@@ -61,6 +65,10 @@ pub struct Gate {
     pub(super) held: AtomicBool,
     /// How long a holder's CPU clock must stand.
     pub(super) still_ns: AtomicU64,
+    /// Own CPU after which a holder stands still while somebody is before it; 0 = never.
+    pub(super) allowance_ns: AtomicU64,
+    /// How many stand still.
+    pub(super) stopped: AtomicUsize,
 }
 
 impl Gate {
@@ -79,6 +87,8 @@ impl Gate {
             tickets: AtomicU64::new(1),
             held: AtomicBool::new(false),
             still_ns: AtomicU64::new(STILL_NS),
+            allowance_ns: AtomicU64::new(0),
+            stopped: AtomicUsize::new(0),
         }
     }
 

@@ -9,6 +9,8 @@
 
 use super::holder::Lent;
 use super::state::{Gate, State};
+use super::stopping::Due;
+use crate::boundaries;
 use crate::counters::{add, Counters};
 use crate::face::ThreadFace;
 use crate::routes::Route;
@@ -42,6 +44,16 @@ impl Gate {
         let mut look_at = None;
         let mut to_lend = None;
         let mut pause_ns = WATCH_NS;
+        let to_stop = match self.to_stop(&mut state, now_ns) {
+            Some(Due::Deaf) => {
+                let granted = state.queue.let_in_beside(true);
+                self.settle(state, granted, now_ns);
+                return WATCH_NS;
+            }
+            Some(Due::Stop(face, ticket)) => Some((face, ticket)),
+            None => None,
+        };
+        let unseen = self.finds_an_unseen_wait(&mut state, now_ns, still_ns);
         let State { queue, holders, .. } = &mut *state;
         for (&held, holder) in holders {
             if holder.lent != Lent::No {
@@ -62,9 +74,18 @@ impl Gate {
         }
         if let Some((held, lent, counter)) = to_lend {
             self.lend(state, held, lent, now_ns, counter);
+            if lent != Lent::ForGood {
+                self.let_stopped_go(); // It may wait for what one of them has.
+            }
             return 0;
         }
         drop(state);
+        if unseen {
+            self.let_stopped_go();
+        }
+        if let Some((face, ticket)) = to_stop {
+            boundaries::ask_to_stop(&face, ticket, || self.is_holder(ticket));
+        }
         match look_at {
             Some((held, face, learns, busy)) => self.look(held, &face, busy, learns, counters),
             None => pause_ns,

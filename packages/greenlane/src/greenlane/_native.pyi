@@ -46,6 +46,9 @@ __all__ = [
     "blocking_put_back",
     "blocking_see",
     "blocking_within",
+    "boundaries_of",
+    "boundary",
+    "boundary_of_all",
     "calls_install",
     "calls_rescan",
     "calls_state",
@@ -143,6 +146,13 @@ class Permits:
     def forked(self) -> None:
         """Call in a forked child: counters begin anew, the switch interval is restored. Permits are its own anyway."""
 
+    def preempt(self, allowance_ns: int) -> None:
+        """Let a phase that has used this much CPU under its permit stand still while somebody is before it; 0 = never.
+
+        Where `boundaries_of` has been told of a tool. Never: the main thread, a thread that holds a lock that is known,
+        anybody while a job waits for a lock, a queue or a future. A stop lasts at most a second.
+        """
+
     def linger(self, lingers: bool) -> None:
         """Keep the interval short between two holders (True) until False is said. Cost: 50 ns.
 
@@ -220,6 +230,18 @@ def send_at_once(socket: object, data: bytes) -> int:
 
 def rearm_now(epoll_fd: int, fd: int, events: int) -> None:
     """Change what an epoll set reports of a descriptor, as `recv_now`. Raises: OSError."""
+
+def boundaries_of(set: Callable[[CodeType, int], object] | None, events: int = 0, ours: str = "") -> None:
+    """Use `set`, a tool's `sys.monitoring.set_local_events`, with `events`, to stop threads; None = no more.
+
+    Code below the folder `ours` is never watched. Events are there only while a thread is asked to stand still.
+    """
+
+def boundary(*event: object) -> None:
+    """Stand still if this thread was asked to, and may: the callback of all of that tool's events. Never raises."""
+
+def boundary_of_all(*event: object) -> None:
+    """As `boundary`, of every thread, as if it had been asked and whoever waits were before it. For tests."""
 
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""

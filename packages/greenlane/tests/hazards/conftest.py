@@ -48,10 +48,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 def running(process: Running, mode: str) -> Iterator[Running]:
     """Greenlane in the test's mode; afterwards every permit is back and nobody waits."""
     scenario.new_chapter()
-    process.set_mode(mode)
+    scenario.switch(process, mode)
     yield process
     scenario.settled(process)
-    process.set_mode("off")
+    scenario.switch(process, "off")
 
 
 @pytest.fixture

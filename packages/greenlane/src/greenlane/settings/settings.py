@@ -80,6 +80,11 @@ class Settings:
         unit="ms", low=1, high=60_000,
         reason="Best in the model with 50; at 20 two long phases compete too often (docs/design/0024).",
     )  # fmt: skip
+    preempt_ms: float = declare(
+        0.0, "A phase that has used this much CPU under its permit stands still at a bytecode boundary while another "
+        "goes before it (CPython 3.12 and later); 0 = never.",
+        unit="ms", low=0, high=1000, reason="Not yet proven in services; 20 in measurements (docs/design/0026).",
+    )  # fmt: skip
     max_routes: int = declare(
         512, "Routes that are learned per process; further ones run free together.",
         low=1, high=65_536, reason="Arbitrary; bounds memory where an application has no route names.",

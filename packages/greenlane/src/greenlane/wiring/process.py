@@ -19,7 +19,7 @@ from typing import Final
 
 from greenlane import deadline, phase, probes
 from greenlane.errors import LearnedFileError, PlatformError
-from greenlane.lanes.permits import LearnedRow, Permits
+from greenlane.lanes.permits import NS_PER_MS, LearnedRow, Permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
 from greenlane.probes import deadline_out
 from greenlane.probes.patching import Patches
@@ -118,6 +118,8 @@ class Running:
         self._behind_front = False
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         self._restore()
+        self._allowance_ms = settings.preempt_ms
+        self._stops = False
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
         # Whether a route may be on while the process is off.
         self._own_modes = any(lane.mode for lane in settings.lanes)
@@ -213,6 +215,21 @@ class Running:
         else:
             self._take_probes()
 
+    def set_preempt(self, allowance_ms: float) -> bool:
+        """Let phases over this allowance stand still from now on; 0 = none. False: nobody can be stopped here."""
+        self._allowance_ms = allowance_ms
+        return self._preempt(on=True)
+
+    def _preempt(self, *, on: bool) -> bool:
+        """Stop phases if that is wanted and the probes, which know the locks, are in place."""
+        wanted = on and self._allowance_ms > 0 and self._observer in phase.subscribers()
+        if wanted or self._stops:
+            from greenlane.threads import stopping
+
+            wanted = self._stops = stopping.take() if wanted else stopping.give_back()
+        self._permits.preempt(round(self._allowance_ms * NS_PER_MS) if wanted else 0)
+        return wanted or self._allowance_ms == 0
+
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
         counted = self._permits.counters()
@@ -267,8 +284,10 @@ class Running:
         for each in self._besides:
             each.install()
         phase.subscribe(self._observer)
+        self._preempt(on=True)
 
     def _take_probes(self) -> None:
+        self._preempt(on=False)
         phase.unsubscribe(self._observer)
         for each in self._besides:
             each.uninstall()

@@ -1,0 +1,37 @@
+//! What happens at a bytecode boundary: a thread that was asked to stands still there, if it may.
+
+use crate::counters::add;
+use crate::{boundaries, face, running};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// Called at the events of our tool in `sys.monitoring`, on whichever thread has met one; see `_native.pyi`.
+#[pyfunction]
+#[pyo3(signature = (*_event))]
+pub fn boundary(py: Python<'_>, _event: &Bound<'_, PyTuple>) {
+    let Some(face) = face::face() else { return };
+    if face.asked_to_stop() == 0 {
+        return; // Another thread that runs the same code.
+    }
+    boundaries::withdraw(py);
+    stand_still(py, false);
+}
+
+/// As if this thread had been asked, and whoever waits were before it.
+#[pyfunction]
+#[pyo3(signature = (*_event))]
+pub fn boundary_of_all(py: Python<'_>, _event: &Bound<'_, PyTuple>) {
+    stand_still(py, true);
+}
+
+fn stand_still(py: Python<'_>, forced: bool) {
+    let Some(mut job) = running::take_job() else {
+        return;
+    };
+    if job.may_stand_still() && boundaries::may_stand_still(py) {
+        job.stand_still(py, forced);
+    } else {
+        add(&job.shared.counters.stopped_refused, 1);
+    }
+    running::put_job(job);
+}
