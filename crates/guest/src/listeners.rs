@@ -71,8 +71,12 @@ pub fn listen_to(
 ) -> PyResult<()> {
     guard_at_exit(function.py())?;
     let call = listener.unbind();
-    table::see(function, Owner::Listeners, Box::new(Listener { call, after }))
-        .map_err(PyValueError::new_err)
+    table::see(
+        function,
+        Owner::Listeners,
+        Box::new(Listener { call, after }),
+    )
+    .map_err(PyValueError::new_err)
 }
 
 /// See `_native.pyi`.

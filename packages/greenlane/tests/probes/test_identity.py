@@ -13,9 +13,9 @@ import pytest
 
 #: Looks at everything before greenlane is imported, and again with it on: what differs, by name.
 PROGRAM = """
-import _thread, asyncio, asyncio.base_events, asyncio.tasks, concurrent.futures, concurrent.futures.thread, concurrent.futures._base, fcntl, importlib.machinery
+import _imp, asyncio, asyncio.base_events, asyncio.tasks, http.client, http.server, wsgiref.simple_server
+import _thread, concurrent.futures, concurrent.futures.thread, concurrent.futures._base, fcntl, importlib.machinery
 import json, multiprocessing, multiprocessing.connection, multiprocessing.synchronize, os, pickle, queue, select
-import http.client, http.server, wsgiref.simple_server, _imp
 import selectors, signal, socket, ssl, subprocess, sys, threading, time, _socket, _ssl, _signal, _queue, posix
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from threading import Lock, RLock

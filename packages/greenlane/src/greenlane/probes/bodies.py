@@ -92,7 +92,7 @@ def _leading(own: CodeType, called: Callable[..., Any], optional: int) -> CodeTy
         f" return leading\n"
     )
     names: dict[str, Any] = {}
-    exec(compile(source, own.co_filename, "exec", dont_inherit=True), names)  # noqa: S102  # of names alone
+    exec(compile(source, own.co_filename, "exec", dont_inherit=True), names)  # names alone
     code: CodeType = names["made"](*own.co_freevars).__code__
     return code.replace(
         co_consts=tuple(called if each == _CALLS else each for each in code.co_consts),

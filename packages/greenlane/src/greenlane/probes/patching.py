@@ -112,9 +112,9 @@ class Patches:
             for key, placed in reversed(self._placed.items()):
                 self._put_back(key, placed)
             self._placed.clear()
-            for key, (function, make) in self._led.items():
-                if not bodies.unwrap(function, make):
-                    self._buried_code[key] = function, make
+            for led in self._led.values():
+                if not bodies.unwrap(*led):
+                    self._buried_code[id(led[0])] = led
             self._led.clear()
             self._absent.clear()
         while self._awaited:
