@@ -4,7 +4,7 @@ A function's `__code__` is exchanged for one that calls us with all its argument
 only we call. So `is`, pickle, `inspect.signature`, `inspect.getsource`, bound methods and names that were copied before
 are as without us, and putting back is one assignment. docs/design/0025-functions-that-stay.md says what may be seen.
 
-Cost: `python -m tests.probes.cost_bodies`, some 50 ns a call beyond the wrapper's own.
+Cost: one Python call beyond the wrapper's own, 0.1-0.2 us.
 """
 
 from __future__ import annotations
