@@ -6,6 +6,7 @@ mod chooser;
 mod control;
 mod descriptors;
 mod gil_looks;
+mod listeners;
 mod now;
 mod permit_queue;
 mod placed;
@@ -33,6 +34,8 @@ mod _native {
     use super::descriptors::Descriptor;
     #[pymodule_export]
     use super::gil_looks::GilLooks;
+    #[pymodule_export]
+    use super::listeners::{listen_no_more, listen_to};
     #[pymodule_export]
     use super::now::{rearm_now, recv_now, send_at_once, send_now};
     #[pymodule_export]

@@ -23,9 +23,19 @@ pub trait Rule: Send + Sync {
     unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject;
 }
 
+/// Who has a function seen; each puts back its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// Probes of blocking calls.
+    Blocking,
+    /// Listeners of single functions.
+    Listeners,
+}
+
 /// A function that is seen. Never freed: a call may be under way when it is put back.
 struct Seen {
     entry: *mut PyMethodDef,
+    owner: Owner,
     function: Function,
     ours: usize,
     rule: Box<dyn Rule>,
@@ -37,16 +47,22 @@ static USED: Mutex<usize> = Mutex::new(0);
 
 /// Has `rule` see every call of `callable`: a builtin function, or a method of a C class. Again, after [`put_back`]: the
 /// rule of the first time goes on.
-pub fn see(callable: &Bound<'_, PyAny>, rule: Box<dyn Rule>) -> Result<(), &'static str> {
+pub fn see(
+    callable: &Bound<'_, PyAny>,
+    owner: Owner,
+    rule: Box<dyn Rule>,
+) -> Result<(), &'static str> {
     let (entry, function) = looked_up(callable)?;
     let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
     let seen = match known(entry) {
+        Some(seen) if seen.owner != owner => return Err("another probe of ours sees it"),
         Some(seen) => seen,
         None if *used == MOST => return Err("too many functions are seen"),
         None => {
             let ours = entrance(*used, function.shape);
             let made = Box::into_raw(Box::new(Seen {
                 entry,
+                owner,
                 function,
                 ours,
                 rule,
@@ -70,16 +86,30 @@ pub fn see(callable: &Bound<'_, PyAny>, rule: Box<dyn Rule>) -> Result<(), &'sta
     }
 }
 
-/// Puts every word back that still leads to us. Calls under way end as they began.
-pub fn put_back() {
+/// Puts every word back that leads to us for `owner`. Calls under way end as they began.
+pub fn put_back(owner: Owner) {
     let _one_at_a_time = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    for seen in seen() {
+    seen()
+        .filter(|seen| seen.owner == owner)
+        .for_each(Seen::put_back);
+}
+
+/// Likewise the word of `callable`, if it leads to us.
+pub fn put_back_one(callable: &Bound<'_, PyAny>) -> Result<(), &'static str> {
+    let (entry, _) = looked_up(callable)?;
+    let _one_at_a_time = USED.lock().unwrap_or_else(PoisonError::into_inner);
+    known(entry).into_iter().for_each(Seen::put_back);
+    Ok(())
+}
+
+impl Seen {
+    fn put_back(&self) {
         // SAFETY: the word was writable when it was changed, and modules of C are never unloaded.
-        let word = unsafe { word_of(seen.entry) };
+        let word = unsafe { word_of(self.entry) };
         // What is no longer ours stays.
         let _ = word.compare_exchange(
-            seen.ours,
-            seen.function.address,
+            self.ours,
+            self.function.address,
             Ordering::AcqRel,
             Ordering::Acquire,
         );

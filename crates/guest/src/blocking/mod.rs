@@ -14,7 +14,7 @@ mod sockets;
 mod waits;
 
 use greenlane_interpreter::endings::guard_at_exit;
-use greenlane_methods::table::{self, Rule};
+use greenlane_methods::table::{self, Owner, Rule};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCode;
@@ -48,13 +48,13 @@ pub fn blocking_see(
         },
     };
     let made = made.ok_or_else(|| refused("no such rule"))?;
-    table::see(callable, made).map_err(refused)
+    table::see(callable, Owner::Blocking, made).map_err(refused)
 }
 
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn blocking_put_back(py: Python<'_>) {
-    table::put_back();
+    table::put_back(Owner::Blocking);
     locks::put_back(py);
 }
 

@@ -55,6 +55,8 @@ __all__ = [
     "calls_uninstall",
     "die_with_parent",
     "guard_endings",
+    "listen_no_more",
+    "listen_to",
     "locks_held",
     "rearm_now",
     "recv_now",
@@ -200,6 +202,16 @@ def blocking_see(
 
 def blocking_put_back() -> None:
     """Put every method table back as it was. Idempotent."""
+
+def listen_to(function: object, listener: Callable[..., object], *, after: bool = False) -> None:
+    """Call `listener` with the arguments of each call of the C function `function`, before it or after it.
+
+    What it raises is dropped. After a call that has failed it is not called. The listener of the first time stays.
+    Calls of other interpreters are not told. Raises: ValueError: not a C function, or of an unknown shape.
+    """
+
+def listen_no_more(function: object) -> None:
+    """Put back the method table of what `listen_to` listens to. Idempotent; calls under way end as they began."""
 
 def blocking_of_everybody(everybody: bool) -> None:
     """Whether calls of threads without a job of the permits are told, too."""

@@ -219,8 +219,10 @@ def test_uninstalled_every_client_is_what_it_was() -> None:
         (aiohttp.ClientResponse, "read"),
     ]
     before = [vars(owner)[name] for owner, name in places]
+    codes = [function.__code__ for function in before]
     clients.install(Heard())
-    assert all(vars(owner)[name] is not one for (owner, name), one in zip(places, before, strict=True))
+    assert [vars(owner)[name] for owner, name in places] == before
+    assert all(function.__code__ is not code for function, code in zip(before, codes, strict=True))
     clients.uninstall()
     assert [vars(owner)[name] for owner, name in places] == before
 

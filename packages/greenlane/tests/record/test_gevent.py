@@ -227,7 +227,7 @@ import gc
 
 def places():
     return {
-        (owner.__name__, name): vars(owner)[name]
+        (owner.__name__, name): (vars(owner)[name], getattr(vars(owner)[name], "__code__", None))
         for owner, name in [
             (type(gevent.get_hub().loop), "run_callback"), (gevent.hub.WaitOperationsGreenlet, "wait"),
             (gevent.hub.Hub, "__init__"), (gevent.event.Event, "wait"), (gevent.lock.Semaphore, "acquire"),
@@ -242,8 +242,8 @@ begin()
 within = places()
 gevent.joinall([gevent.spawn(gevent.sleep, 0.001) for _ in range(100)])
 end()
-print(all(within[place] is not before[place] for place in before))
-print(all(places()[place] is before[place] for place in before))
+print(all(within[place] != before[place] for place in before))
+print(all(places()[place] == before[place] for place in before))
 gevent.sleep(0.001)
 gc.collect()
 print(greenlet.gettrace(), Switches.followed())

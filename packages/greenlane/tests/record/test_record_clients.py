@@ -142,12 +142,12 @@ def test_a_late_process_is_not_blamed_on_its_upstream(way: str, upstream: str, t
 
 LIVE = """
 import http.client, sys
-original = http.client.HTTPConnection.getresponse
+original = http.client.HTTPConnection.getresponse.__code__
 from greenlane.wiring import recording as wired
 from greenlane.settings import load
 
 def placed():
-    return http.client.HTTPConnection.getresponse is not original
+    return http.client.HTTPConnection.getresponse.__code__ is not original
 
 running = wired.start_recording(load({"record_folder": sys.argv[1], "record_on": False}, environ={}))
 assert not placed(), "off from the start"

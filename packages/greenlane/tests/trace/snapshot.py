@@ -128,11 +128,15 @@ def of_ours(found):
                 names.append(_title(name))
         elif name.startswith("code ") and value.co_filename.startswith(folders or ("?",)):
             names.append(name.replace("code ", "attribute "))
+        elif name.startswith("code ") and _CALLS in value.co_varnames:
+            names.append(name)
         elif name.startswith("attribute ") and str(type(value).__module__).partition(".")[0] in OURS:
             names.append(name)
     return sorted(set(names))
 
 
+#: Of `greenlane.probes.bodies`: a function's code that leads to us has this variable.
+_CALLS = "greenlane_calls"
 _ABSENT = object()
 
 

@@ -34,38 +34,32 @@ class Kind:
 
 KINDS = (
     Kind(
-        "copies of a wrapper", r"attribute (celery\.worker\.|kombu\.|gevent\.os\.|anyio\.|uvicorn\.|gunicorn\.).*",
+        "copies of a wrapper", r"attribute (celery\.worker\.|kombu\.|anyio\.|uvicorn\.|gunicorn\.).*",
         "the program: `from time import sleep` while the probe stood there",
         "stay: the program's own name. What they call has become a pass-through", True, True,
     ),
     Kind(
-        "C functions that block", r"native .*:(ml_meth|tp_dealloc)",
+        "C functions that block", r"native (?!(posix|os|gevent\.os)\.(_exit|execve?):|_imp\.).*:(ml_meth|tp_dealloc)",
         "`probes.native`: the pointer in a function's method table; nothing that Python sees is another object",
         "`off` and detach put the pointer back",
     ),
     Kind(
-        "work handed to threads", r"attribute (threading\.Thread|concurrent\.futures\.thread)\..*",
-        "`probes.children`, while recorded", "`off`, detach",
+        "functions that lead to us", r"code .*",
+        "`probes.bodies`: the function stays the object that it is, and its code calls ours. Threads, futures, HTTP "
+        "clients, asyncio's loops and servers while recorded; the deadline of HTTP clients",
+        "`off`, detach: the function has its own code",
     ),
     Kind(
-        "calls of HTTP clients", r"attribute http\.client\..*",
-        "`probes.deadline_out`; `probes.calls`, while recorded", "`off`, detach",
+        "end of a process", r"native (posix|os|gevent\.os)\.(_exit|execve?):ml_meth",
+        "the recorder, as C functions that block: what is recorded is written before", "detach", True, False,
     ),
     Kind(
-        "end of a process", r"attribute os\.(_exit|exec).*", "the recorder: what is recorded is written before",
-        "detach", True, False,
+        "imports of extension modules", r"native _imp\..*",
+        "the recording, likewise: new modules call libc, too", "`off`, detach",
     ),
-    Kind("calls of loops", r"attribute (asyncio|uvloop)\..*", "`probes.asyncio`, while recorded", "`off`, detach"),
+    Kind("calls of loops", r"attribute uvloop\..*", "`probes.asyncio`, while recorded", "`off`, detach"),
     Kind("switches of greenlets", r"attribute gevent\..*", "`probes.gevent`, while recorded", "`off`, detach"),
-    Kind(
-        "servers, watched", r"attribute (wsgiref|socketserver|http\.server|celery|gunicorn|uvicorn)\..*",
-        "`hosts.observed`, while recorded", "`off`, detach",
-    ),
     Kind("libc's calls of other modules", r"slot .*", "the recorder (GOT), while recorded", "`off`, detach"),
-    Kind(
-        "imports of extension modules", r"attribute _frozen_importlib_external\..*",
-        "the recording: new modules call libc, too", "`off`, detach",
-    ),
     Kind("imports that are awaited", r"sys\.meta_path", "`probes.imports`: one finder", "`off`, detach"),
     Kind("collections", r"gc\.callbacks", "the recording", "`off`, detach"),
     Kind("the switch interval", r"switch interval", "permits, while one is held", "with the permit; `off`, detach"),
@@ -147,7 +141,7 @@ def _listed(names: Iterable[str]) -> str:
     for name in sorted(names):
         kind, _, path = name.partition(" ")
         path = path.partition(":")[0]
-        owner, last = path.rpartition(".")[::2] if kind in ("attribute", "native") else ("", name)
+        owner, last = path.rpartition(".")[::2] if kind in ("attribute", "code", "native") else ("", name)
         owners[owner].append(last)
     return "; ".join(f"`{owner}` {', '.join(lasts)}" if owner else "; ".join(lasts) for owner, lasts in owners.items())
 

@@ -4,6 +4,8 @@ Rules that a guest can rely on:
 
 - `install` twice is `install` once; `uninstall` puts back the very object that stood there, and removes an attribute
   that was only inherited before.
+- A Python function is not replaced: it stays the object that it is, and only its code leads to us (`bodies`). What is
+  written in C, inherited, or generates is.
 - Whoever patches after us is left alone: what is no longer ours when we go stays, and our wrapper, now somewhere inside
   theirs, becomes a pass-through. A later `install` wakes it again instead of wrapping a second time.
 - A module that the guest has not imported is not imported by us: its probes are placed when the guest imports it. Where
@@ -19,9 +21,10 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
+from greenlane.probes import bodies
 from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.wrapping import Make, dress
 
@@ -67,6 +70,9 @@ class Patches:
         self.silent: list[bool] = [True]
         self._placed: dict[tuple[int, str], _Placed] = {}
         self._buried: dict[tuple[int, str], _Placed] = {}
+        # By the function's address: whose code leads to us, and what stands in it. The rest as above.
+        self._led: dict[int, tuple[FunctionType, Callable[[Any], Any]]] = {}
+        self._buried_code: dict[int, tuple[FunctionType, Callable[[Any], Any]]] = {}
         self._awaited: set[str] = set()
         self._absent: list[str] = []
         # Reentrant: placing probes may import a module that this group also waits for.
@@ -106,6 +112,10 @@ class Patches:
             for key, placed in reversed(self._placed.items()):
                 self._put_back(key, placed)
             self._placed.clear()
+            for led in self._led.values():
+                if not bodies.unwrap(*led):
+                    self._buried_code[id(led[0])] = led
+            self._led.clear()
             self._absent.clear()
         while self._awaited:
             forget(self._awaited.pop(), self._imported)
@@ -119,7 +129,7 @@ class Patches:
         self._absent.append(what)
 
     def replace(self, owner: Any, name: str, make: Make, *, optional: bool = False) -> None:
-        """Put `make(original, self.silent)` in the place of `owner.name`; `owner` is a module or a class.
+        """Let `make(original, self.silent)` do what `owner.name` did; `owner` is a module or a class.
 
         A function made this way carries the original's name, docstring and signature. A class or a class method is put
         in as it is.
@@ -136,12 +146,25 @@ class Patches:
         if buried is not None and buried.found in (buried.overlay, buried.ours):
             self._placed[key] = buried
             return
+        if vars(owner).get(name) is original and bodies.can_wrap(original):
+            self._lead(original, make)
+            return
         ours = make(original, self.silent)
         if not isinstance(ours, type | classmethod):
             ours = dress(ours, original, owner)
         placed = _Placed(owner, name, vars(owner).get(name, _ABSENT), ours)
         setattr(owner, name, ours)
         self._placed[key] = placed
+
+    def _lead(self, function: FunctionType, make: Make) -> None:
+        key = id(function)
+        if key in self._led:  # by another name
+            return
+        buried = self._buried_code.pop(key, None)
+        if buried is None:
+            buried = function, lambda original: make(original, self.silent)
+            bodies.wrap(*buried)
+        self._led[key] = buried
 
     def _imported(self, module: ModuleType) -> None:
         if self.installed:

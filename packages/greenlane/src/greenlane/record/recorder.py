@@ -12,6 +12,7 @@ import contextlib
 import functools
 import json
 import os
+import posix
 import sys
 import time
 from collections.abc import Callable, Iterator, MutableMapping
@@ -190,27 +191,19 @@ def _boot_id() -> str:
 def _write_before_leaving(recorder: Recorder, undo: list[Callable[[], None]]) -> None:
     """Write what there is before the process leaves without its exit hooks: `os._exit`, `os.exec*`."""
 
-    def _exit(status: int) -> Any:
+    def ends(status: int) -> None:
         recorder.mark("end")
         recorder.flush()
-        return leave(status)
 
-    def execv(path: Any, argv: Any, /) -> Any:
-        recorder.flush()
-        _stand_first(os.environ)
-        return replace(path, argv)
-
-    def execve(path: Any, argv: Any, env: Any) -> Any:
+    def becomes(path: Any, argv: Any, env: Any = os.environ) -> None:
         recorder.flush()
         if isinstance(env, MutableMapping):
             _stand_first(env)
-        return replace_with(path, argv, env)
 
-    leave, replace, replace_with = os._exit, os.execv, os.execve
-    for ours, original in ((_exit, leave), (execv, replace), (execve, replace_with)):
-        ours.__doc__ = original.__doc__
-        setattr(os, ours.__name__, ours)
-        undo.append(functools.partial(setattr, os, ours.__name__, original))
+    for function, listener in ((posix._exit, ends), (posix.execv, becomes), (posix.execve, becomes)):
+        with contextlib.suppress(ValueError):  # somebody has replaced it
+            _native.listen_to(function, listener)
+            undo.append(functools.partial(_native.listen_no_more, function))
 
 
 def _stand_first(environ: MutableMapping[str, str]) -> None:

@@ -6,11 +6,11 @@ when the program imports gevent's hub or monkey patch: gevent is to replace the 
 
 from __future__ import annotations
 
+import _imp
 import atexit
 import contextlib
 import gc
 import importlib
-import importlib.machinery
 import sys
 import threading
 from collections.abc import Callable
@@ -245,16 +245,16 @@ def _follow_native_calls(undo: list[Callable[[], None]]) -> None:
     native: Any = _native
     native.calls_install()
     undo.append(native.calls_uninstall)
-    loader = importlib.machinery.ExtensionFileLoader
-    original = loader.create_module
+    # What a loader calls: nothing that a program sees is replaced.
+    load: Any = _imp.create_dynamic
+    with contextlib.suppress(ValueError):
+        native.listen_to(load, _rescan, after=True)
+        undo.append(lambda: native.listen_no_more(load))
 
-    def create_module(self: Any, spec: Any) -> Any:
-        module = original(self, spec)
-        native.calls_rescan()
-        return module
 
-    loader.create_module = create_module  # type: ignore[method-assign]
-    undo.append(lambda: setattr(loader, "create_module", original))
+def _rescan(*_of_the_import: object) -> None:
+    native: Any = _native
+    native.calls_rescan()
 
 
 def _tell_spans(patches: Patches, module: Any) -> None:
