@@ -30,6 +30,10 @@ _BUTTONS: Final = {
     "p": "previous",
 }
 
+#: Of hosts whose jobs run on an event loop, a part of the name; and how threads beside one are called.
+_LOOP_HOSTS: Final = ("gevent", "asgi", "asyncio", "aiohttp", "uvicorn", "tornado", "sanic")
+_THREADS: Final = ("ThreadPoolExecutor", "Thread-", "AnyIO worker", "asyncio_")
+
 Numbers = defaultdict[str, int]
 
 
@@ -134,5 +138,9 @@ def _wall_ms(study: ReportStudy, at_ns: int) -> float | None:
 
 
 def _lane(job: Job, unit: str) -> str:
-    """Greenlets and tasks run on their loop; a thread is its own lane."""
-    return "loop" if unit.startswith(("greenlet", "task")) else unit or job.host
+    """Greenlets and tasks run on their loop, a thread is its own lane.
+
+    Parts name their unit and not its kind: the host of the job tells it, and what pools call their threads.
+    """
+    on_loop = any(name in job.host for name in _LOOP_HOSTS) and not unit.startswith(_THREADS)
+    return "loop" if on_loop else unit or "thread"
