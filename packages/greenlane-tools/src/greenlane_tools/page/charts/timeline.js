@@ -44,8 +44,13 @@
   });
 
   const x = (us) => LEFT + ((us - from) / (to - from)) * (width - LEFT);
-  const y = (lane) => TOP + (lane - scroll) * ROW;
-  const room = () => Math.floor((HEIGHT - TOP) / ROW);
+  // What ran in the chosen job's process stays on top: that is where its arrows lead.
+  const pinned = () => (chosen ? chosen.process.running.slice(0, 6) : []);
+  const y = (lane) => {
+    const above = pinned(), place = above.findIndex((one) => one.at === lane);
+    return TOP + (place >= 0 ? place : above.length + lane - scroll) * ROW;
+  };
+  const room = () => Math.floor((HEIGHT - TOP) / ROW) - pinned().length;
   const first = (slices, us) => {
     let low = 0, high = slices.length;
     while (low < high) { const middle = (low + high) >> 1; if (slices[middle].to < us) low = middle + 1; else high = middle; }
@@ -91,7 +96,7 @@
     for (const [state, , start, end, , who] of (chosen && chosen.parts) || []) {
       if (state !== "wait") continue;
       let best = null, most = 0;
-      for (const lane of chosen.process.running) {
+      for (const lane of pinned()) {
         for (let at = first(lane.slices, start); at < lane.slices.length && lane.slices[at].from < end; at++) {
           const slice = lane.slices[at], shared = Math.min(slice.to, end) - Math.max(slice.from, start);
           if (slice.job !== chosen && data.routes[slice.job.route] === data.labels[who] && shared > most) { best = [lane, slice]; most = shared; }
@@ -123,7 +128,9 @@
     pen.setTransform(dots, 0, 0, dots, 0, 0);
     names.forEach((name) => { colours[name] = colour(name); });
     pen.font = "11px system-ui, sans-serif";
-    for (let number = scroll; number < Math.min(lanes.length, scroll + room()); number++) drawLane(lanes[number], number);
+    const above = new Set(pinned().map((one) => one.at));
+    for (const number of above) drawLane(lanes[number], number);
+    for (let number = scroll; number < Math.min(lanes.length, scroll + room()); number++) if (!above.has(number)) drawLane(lanes[number], number);
     pen.save();
     pen.beginPath();
     pen.rect(LEFT, TOP, width - LEFT, HEIGHT - TOP);
@@ -193,7 +200,8 @@
   canvas.addEventListener("pointerup", (event) => {
     const moved = held && held.moved, us = when(event);
     held = null;
-    const lane = lanes[scroll + Math.floor((event.clientY - canvas.getBoundingClientRect().top - TOP) / ROW)];
+    const row = Math.floor((event.clientY - canvas.getBoundingClientRect().top - TOP) / ROW), above = pinned();
+    const lane = row < above.length ? above[row] : lanes[scroll + row - above.length];
     const slice = !moved && lane && lane.slices[first(lane.slices, us)];
     if (slice && slice.from <= us) choose(slice.job, false);
   });
