@@ -10,7 +10,7 @@ from tests.report.rows_of_a_bad_day import BAD_DAY, Endpoint, Made, a_day
 
 from greenlane_tools.report.page import page
 from greenlane_tools.report.study import study_of
-from tests.servers import Browser
+from tests.servers import Browser, Page
 
 Write = Callable[[Made], Path]
 
@@ -81,3 +81,54 @@ def test_tabs_show_one_panel_and_the_field_filters_a_table(browser: Browser, wri
         )
         assert shown.evaluate("document.querySelectorAll('#latency tbody tr:not([hidden])').length") == 1
         assert shown.errors == []
+
+
+def test_the_timeline_shows_the_slowest_job_and_who_made_it_wait_and_hears_keys(browser: Browser, write: Write) -> None:
+    made = a_day(seconds=10)
+    slowest = max(made.jobs, key=lambda job: job.latency_ns)
+    with browser.open(write(made)) as shown:
+        assert shown.evaluate("+document.querySelector('.timeline').dataset.jobs") == len(made.jobs)
+        assert shown.text(".timeline .told").startswith(slowest.route)
+        assert f"for {slowest.culprits[0][0]}" in shown.text(".timeline .told")
+        assert shown.evaluate("+document.querySelector('.timeline').dataset.arrows") >= 1
+        before = _shown_us(shown)
+        _press(shown, "+")
+        assert _shown_us(shown) == pytest.approx(before / 2)
+        _press(shown, "Home")
+        whole_us = max(job.end_ns for job in made.jobs) // 1000 - min(job.arrival_ns for job in made.jobs) // 1000
+        assert _shown_us(shown) == pytest.approx(whole_us, abs=2)
+        shown.evaluate(
+            "(() => { const f = document.querySelector('.timeline .find'); f.value = 'report';"
+            " f.dispatchEvent(new Event('input')); })()"
+        )
+        found = sum(job.route == "GET /report" for job in made.jobs)
+        assert shown.text(".timeline .told").startswith(f"{found} jobs")
+        _press(shown, "n")
+        assert shown.text(".timeline .told").startswith("GET /report")
+        assert shown.errors == []
+
+
+def test_the_timeline_of_100_000_jobs_is_drawn_within_two_seconds(browser: Browser, write: Write) -> None:
+    made = a_day({"GET /bikes": Endpoint(200, 0.6, 110, 0.9), "GET /report": Endpoint(0.2, 80, 5, 20)}, 510)
+    assert len(made.jobs) >= 100_000
+    with browser.open(write(made)) as shown:
+        assert shown.evaluate("+document.querySelector('.timeline').dataset.jobs") == 100_000
+        # From the navigation's begin: reading the file and making the page are within it.
+        assert shown.evaluate("+document.querySelector('.timeline').dataset.drawn") < 2_000
+        _press(shown, "Home")
+        assert shown.errors == []
+
+
+def _press(shown: Page, key: str) -> None:
+    """A key on the focused timeline, and the frame after it."""
+    shown.evaluate(
+        f"(() => {{ const c = document.querySelector('.lanes'); c.focus();"
+        f" if (document.activeElement !== c) throw new Error('no focus');"
+        f" c.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}})); }})()"
+    )
+    shown.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
+
+
+def _shown_us(shown: Page) -> float:
+    told = "document.querySelector('.timeline').dataset"
+    return float(shown.evaluate(f"+{told}.to - +{told}.from"))

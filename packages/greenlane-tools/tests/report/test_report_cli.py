@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import shlex
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -137,7 +138,12 @@ def test_so_many_slowest_jobs(run: Run) -> None:
     [
         (["absent.glr"], 2, "FILE='absent.glr', expected a recording that exists", "greenlane record"),
         (["pricing.glr", "--route", "GET /bike"], 2, "expected a route of the recording", "did you mean 'GET /bikes'?"),
-        (["pricing.glr", "--json", "--folded"], 2, "one of --json, --folded and --trace -", "run it once for each"),
+        (
+            ["pricing.glr", "--json", "--folded"],
+            2,
+            "one of --json, --folded, --brief and --trace -",
+            "run it once for each",
+        ),
         (["pricing.glr", "--slowest", "x"], 2, "expected a whole number from 0 to 200", "report --help"),
         (["pricing.glr", "-o", "no/such/folder.html"], 1, "No such file or directory", "name another with -o"),
         (["pricing.glr", "--trace", "no/such/trace.json"], 1, "No such file or directory", "or --trace"),
@@ -197,3 +203,15 @@ def test_top_passes_over_what_does_not_record_and_bears_missing_fields() -> None
     assert looks.take([{"pid": 1}, {"pid": 2, "record": None}], 1.0) == ([], [])
     (row,), routes = looks.take([{"pid": 3, "record": {"jobs": 5}}], 2.0)
     assert (row["pid"], row["jobs"], routes) == (3, 5, [])
+
+
+def test_brief_fits_a_screen_and_its_proof_can_be_run(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("pricing.glr", "--brief")
+    lines = out.splitlines()
+    assert code == 0 and len(lines) <= 24 and len(out) < 2_000 and not list(tmp_path.glob("*.html"))
+    told = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines[1:]}
+    assert told["culprit"].startswith("GET /report") and "pricing.py:88" in told["line"] and told["do"]
+    program, command, *argv = shlex.split(told["proof"])
+    assert (program, command) == ("greenlane", "report")
+    code, out, _ = run(*argv, "-o", "-")
+    assert code == 0 and "pricing.py:88" in out

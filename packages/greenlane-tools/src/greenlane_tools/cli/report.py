@@ -28,6 +28,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (FILE with .html); - = none")
     parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
+    parser.add_argument(
+        "--brief", action="store_true", help="one screen: culprit, line, what to do; no page without -o"
+    )
     parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
     parser.add_argument(
@@ -44,13 +47,13 @@ def _slowest(text: str) -> int:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_tools.report import culprits, json_rows, study
+    from greenlane_tools.report import brief, culprits, json_rows, study, text
     from greenlane_tools.report.trace import write_trace
 
     to_stdout = str(arguments.trace) == "-"
-    if arguments.json + arguments.folded + to_stdout > 1:
-        name, value = ("--trace", "-") if to_stdout else ("--folded", True)
-        rule = "one of --json, --folded and --trace -: stdout has one form"
+    if arguments.json + arguments.folded + arguments.brief + to_stdout > 1:
+        name, value = ("--trace", "-") if to_stdout else ("--brief" if arguments.brief else "--folded", True)
+        rule = "one of --json, --folded, --brief and --trace -: stdout has one form"
         raise SettingsError(name, value, rule, "run it once for each", attempted=_ATTEMPT)
     recording = _chosen(_opened(arguments.file), arguments.route)
     found = study.study_of(recording, arguments.slowest)
@@ -64,6 +67,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         _send_spans(arguments.otlp, recording, found, output)
     if arguments.json:
         output.document("report", json_rows.rows_of(found))
+    elif arguments.brief:
+        for line in brief.brief_lines(found, str(arguments.file)):
+            output.line(text.plain(line))
     elif arguments.folded:
         for line in culprits.folded_lines(recording.stacks):
             output.line(line)
@@ -99,7 +105,7 @@ def _chosen(recording: RecordedRows, route: str | None) -> RecordedRows:
 def _write_page(arguments: argparse.Namespace, found: ReportStudy, output: Output) -> None:
     path: Path | None = arguments.output
     if path is None:
-        if arguments.json or arguments.folded or str(arguments.trace) == "-":
+        if arguments.json or arguments.folded or arguments.brief or str(arguments.trace) == "-":
             return
         path = arguments.file.with_name(f"{arguments.file.name.removesuffix('.glr') or 'recording'}.html")
     if str(path) == "-":

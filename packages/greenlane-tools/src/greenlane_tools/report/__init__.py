@@ -16,6 +16,7 @@
     study        all of it together, computed once
     json_rows    as rows of `--json`
     text         for a terminal
+    brief        on one screen
     page, views  as one HTML file
     trace, blame_spans   for other tools
 

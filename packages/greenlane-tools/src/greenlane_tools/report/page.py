@@ -14,6 +14,7 @@ from greenlane_tools.report.overhead import LEFT_OUT, overhead_sentence
 from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.calls import calls_view, clocks_view, slowest_view
 from greenlane_tools.report.views.time import latency_view, tail_view
+from greenlane_tools.report.views.timeline import timeline_script, timeline_view
 from greenlane_tools.report.views.waits import blame_view, culprits_view, gain_view
 from greenlane_tools.report.views.workers import ending_view, workers_view
 
@@ -33,6 +34,7 @@ def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> st
     sections = {
         "latency": ("where the time went", latency_view(study)),
         "tail": ("the slow ones", tail_view(study)),
+        "timeline": ("timeline", timeline_view(study)),
         "blame": ("who made whom wait", blame_view(study)),
         "upstreams": ("upstreams", calls_view(study)),
         "slowest": ("slowest jobs", slowest_view(study)),
@@ -52,7 +54,8 @@ def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> st
         _findings(study),
     ]
     links = {name: said for name, (said, body) in sections.items() if body}
-    return document(f"greenlane report {name}", header, [body for _, body in sections.values()], links=links)
+    bodies = [body for _, body in sections.values()]
+    return document(f"greenlane report {name}", header, bodies, links=links, script=timeline_script())
 
 
 def _cards(study: ReportStudy) -> list[Card]:

@@ -1,0 +1,59 @@
+"""The report on one screen: the sentence, the culprit, its line, what to do, and the command that proves it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+from greenlane_tools.page.quantities import duration, share
+from greenlane_tools.report.culprits import called
+from greenlane_tools.report.study import ReportStudy
+
+__all__ = ["brief_lines"]
+
+#: More findings do not fit.
+_MOST_FINDINGS: Final = 3
+#: What to do by who is to blame, where that is no route.
+_REMEDIES: Final = {
+    "os": "give it more cores, or fewer neighbours: nothing inside the process helps",
+    "gc": "call gc.freeze() after start-up, or make fewer objects in cycles",
+    "native": "move the C call that holds the GIL to another process: no permit shortens it",
+    "unknown": "record again while it hurts: nobody was seen",
+}
+
+
+def brief_lines(study: ReportStudy, file: str) -> Iterator[str]:
+    """The lines.
+
+    Args:
+        file: the recording as the command was told it.
+    """
+    yield study.verdict
+    worst = max(study.matrix.cells.items(), key=lambda cell: cell[1], default=None)
+    if worst is None:
+        yield "proof    greenlane report " + shlex.quote(file)
+        return
+    (victim, culprit), ns = worst
+    place = study.places.get(culprit)
+    waited = f"{victim} waited {duration(ns)}, {share(study.matrix.share(victim, culprit))} of its wait"
+    yield f"culprit  {called(culprit)}: {waited}"
+    if place is not None:
+        yield f"line     {place.place} in {place.function}"
+    yield f"do       {_remedy(study, culprit)}"
+    for finding in study.findings[:_MOST_FINDINGS]:
+        yield f"also     {finding.said}"
+    yield f"proof    greenlane report {shlex.quote(file)} --route {shlex.quote(victim)}"
+
+
+def _remedy(study: ReportStudy, culprit: str) -> str:
+    if culprit in _REMEDIES:
+        return _REMEDIES[culprit]
+    blocked = next((row for row in study.recording.held if row.route == culprit), None)
+    if blocked is not None and blocked.ns >= sum(row.ns for row in study.recording.blame if row.culprit == culprit) / 4:
+        return f"call {blocked.call} without blocking the loop: an asynchronous client, or a thread"
+    if study.contention.verdict == "overcommit":
+        return "give it more processes, or fewer jobs in each: no slice is long, there are many"
+    if any(job.route == culprit for job in study.recording.jobs):
+        return f"shorten that line, give {culprit} processes of its own, or serve with {study.remedy}"
+    return "move that work out of the process"
