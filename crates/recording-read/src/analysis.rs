@@ -10,6 +10,7 @@ use super::ending::{unfinished, End, UnfinishedRow};
 use super::life::{Life, State, NONE};
 use super::read::{Scan, Skipped, Texts, Unreadable};
 use super::who::Who;
+use super::{elsewhere, unseen};
 use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, Text, WaitKind};
 use std::collections::{BTreeMap, HashMap};
 
@@ -197,7 +198,9 @@ impl Analysis {
         let mut sums = Sums::default();
         for index in 0..scan.origins.len() {
             let events = scan.events(index, &mut analysis.texts);
-            let life = Life::new(&events);
+            let mut life = Life::new(&events);
+            unseen::tell_apart(&events, &life.units, &mut life.pieces, &mut life.starts);
+            elsewhere::tell_apart(&life.units, &mut life.pieces, &mut life.starts);
             let names = Names::new(&life, &mut analysis.texts);
             let origin = &scan.origins[index];
             let mut row = ProcessRow {

@@ -5,7 +5,6 @@
 //! that used no CPU was off the core; where in the slice that was nobody knows, so it stands at the end of each
 //! [`QUANTUM_NS`] of it.
 
-use super::{elsewhere, unseen};
 use greenlane_recording_format::event::{
     ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP,
 };
@@ -183,8 +182,6 @@ impl Life {
         let mut spans = life.spans(events, &turns);
         life.running(events, &turns, &mut spans);
         life.lay(spans);
-        unseen::tell_apart(events, &life.units, &mut life.pieces, &mut life.starts);
-        elsewhere::tell_apart(&life.units, &mut life.pieces, &mut life.starts);
         life
     }
 

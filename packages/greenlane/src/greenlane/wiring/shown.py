@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["serve", "withdraw"]
 
 #: Knows the hosts, as we do not: loaded when somebody attaches.
-_ATTACHES: Final = "greenlane.hosts.observed.program"
+_ATTACHES: Final = "greenlane.hosts.observed.awaited"
 
 _lock = allocate_lock()
 #: A child that was forked while another thread had the lock would wait for ever.

@@ -53,6 +53,20 @@ def start_when_needed(folder: str) -> None:
         sys.meta_path.insert(0, _Awaited(folder, is_main))
 
 
+def attach(wanted: Any) -> None:
+    """Record this process, which serves, until `detach`; see `program.attach`."""
+    from greenlane.hosts.observed import program
+
+    program.attach(OBSERVERS, wanted)
+
+
+def detach() -> None:
+    """End what `attach` began, and put everything back. Idempotent."""
+    from greenlane.hosts.observed import program
+
+    program.detach()
+
+
 def _is_needed() -> bool:
     return any(name in sys.modules for name in _NAMES)
 

@@ -38,19 +38,18 @@ def start(observers: Mapping[str, str]) -> str:
     return ""
 
 
-def attach(wanted: Mapping[str, object]) -> None:
+def attach(observers: Mapping[str, str], wanted: Mapping[str, object]) -> None:
     """Record this process, which serves, until `detach`.
 
     Args:
+        observers: as for `start`.
         wanted: `record_folder`, `control_dir` (where its socket is), `record_max_mb`, `record_stacks`.
 
     Raises:
         RecordError: the folder cannot be written to.
     """
-    from greenlane.hosts.observed.awaited import OBSERVERS
-
     settings: Any = SimpleNamespace(**wanted, record_on=True)
-    found = wired.start_recording(settings, Patches(OBSERVERS))
+    found = wired.start_recording(settings, Patches(observers))
     if found is not None:
         found.listen()
 
