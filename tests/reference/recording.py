@@ -1,7 +1,8 @@
 """Accounting and blame of a recording, slow and obvious: the twin of `crates/recording-read/src/`.
 
 Time is walked nanosecond by nanosecond. Events are the dicts that tests hand to `RecordingWriter`. What the twin leaves
-out, and the tests that use it too: slices whose CPU was measured, turns that several shared, jobs that change units.
+out, and the tests that use it too: slices whose CPU was measured, turns that several shared, jobs that change units,
+futures of threads and tasks.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from tests.reference import recording as reference
 from tests.reference.recording import GREEN, HELD, Event
 
 BEGIN_NS, LENGTH_NS = 1_000, 60
-ACCEPT = 3
+ACCEPT, POOL = 3, 5
+GREENLET = 1
 
 # Unit: (kind, thread). A loop with two greenlets and a task, and two threads beside it.
 UNITS = {1: (3, 10), 2: (1, 10), 3: (1, 10), 4: (2, 10), 5: (0, 20), 6: (0, 30)}
@@ -48,13 +49,16 @@ def recordings(draw: st.DrawFn) -> list[tuple[str, Event]]:
         from_ns, known_ns, ready_ns, to_ns = moments
         if draw(st.booleans()):
             kinds = [kind for kind in range(7) if kind != ACCEPT or UNITS[unit][0] in GREEN]
+            kinds = [kind for kind in kinds if kind != POOL or UNITS[unit][0] == GREENLET]
             of.update(from_ns=from_ns, to_ns=to_ns, kind=draw(st.sampled_from(kinds)))
             events.append(("wait", of))
         else:
             of.update(from_ns=from_ns, known_ns=known_ns, ready_ns=ready_ns, to_ns=to_ns)
             inside = any(unit == who and begin <= from_ns and to_ns <= end for who, begin, end in slices)
             of["flags"] = HELD if inside and draw(st.booleans()) else 0
-            of["kind"] = int(draw(st.sampled_from(list(Kind))))
+            # Whose result a thread or task waits for decides what that is; the twin does not know it.
+            blocks = [kind for kind in Kind if kind != Kind.FUTURE or UNITS[unit][0] == GREENLET]
+            of["kind"] = int(draw(st.sampled_from(blocks)))
             events.append(("block", of))
     return events
 
