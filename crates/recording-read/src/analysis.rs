@@ -200,7 +200,13 @@ impl Analysis {
             let events = scan.events(index, &mut analysis.texts);
             let mut life = Life::new(&events);
             unseen::tell_apart(&events, &life.units, &mut life.pieces, &mut life.starts);
-            elsewhere::tell_apart(&life.units, &mut life.pieces, &mut life.starts);
+            elsewhere::tell_apart(
+                &events,
+                &life.jobs,
+                &life.units,
+                &mut life.pieces,
+                &mut life.starts,
+            );
             let names = Names::new(&life, &mut analysis.texts);
             let origin = &scan.origins[index];
             let mut row = ProcessRow {

@@ -1,15 +1,24 @@
 //! What a job waits for whose result somebody else computes: a place in a pool, until its work begins on a thread of this
-//! process; then, and where no thread of this process ever works for it, a result that comes from elsewhere: I/O.
+//! process, or a call for it (to a worker process); then, and where neither ever begins, a result that comes from
+//! elsewhere: I/O.
 
-use super::life::{Piece, State, Unit, NONE};
-use greenlane_recording_format::event::{UnitKind, WaitKind};
+use super::life::{Job, Piece, State, Unit, NONE};
+use greenlane_recording_format::event::{Event, UnitKind, WaitKind};
 use std::collections::HashMap;
 
 /// `phase.Kind`.
 const FUTURE: u8 = 7;
+/// In place of a thread.
+const OF_A_CALL: u64 = u64::MAX;
 
 /// Names the waits for futures among the pieces, which are those of each unit in turn, from `starts` on.
-pub fn tell_apart(units: &[Unit], pieces: &mut Vec<Piece>, starts: &mut [usize]) {
+pub fn tell_apart(
+    events: &[Event],
+    jobs: &[Job],
+    units: &[Unit],
+    pieces: &mut Vec<Piece>,
+    starts: &mut [usize],
+) {
     let mut waiting: HashMap<u32, Vec<(u64, u64, u64)>> = HashMap::new();
     for piece in pieces.iter().filter(|piece| waits(units, piece)) {
         waiting.entry(piece.job).or_default();
@@ -23,6 +32,24 @@ pub fn tell_apart(units: &[Unit], pieces: &mut Vec<Piece>, starts: &mut [usize])
             if piece.slice != NONE || piece.block != NONE {
                 let thread = units[piece.unit as usize].thread;
                 work.push((piece.from_ns, piece.to_ns, thread));
+            }
+        }
+    }
+    let numbers: HashMap<u64, u32> = waiting
+        .keys()
+        .map(|&number| (jobs[number as usize].id, number))
+        .collect();
+    for event in events {
+        if let Event::Call {
+            from_ns,
+            to_ns,
+            job,
+            ..
+        } = *event
+        {
+            if let Some(number) = numbers.get(&job) {
+                let work = waiting.entry(*number).or_default();
+                work.push((from_ns, to_ns, OF_A_CALL));
             }
         }
     }
@@ -50,6 +77,7 @@ pub fn tell_apart(units: &[Unit], pieces: &mut Vec<Piece>, starts: &mut [usize])
 /// Greenlets hand results to each other by the same objects.
 fn waits(units: &[Unit], piece: &Piece) -> bool {
     piece.job != NONE
+        && piece.block != NONE
         && piece.state == State::Wait(WaitKind::Pool)
         && units[piece.unit as usize].kind != UnitKind::Greenlet
 }

@@ -75,9 +75,9 @@ import asyncio
 from greenlane.settings import load
 from greenlane.wiring.recording import start_recording
 
-before = asyncio.BaseEventLoop.call_soon
+before = asyncio.BaseEventLoop.call_soon.__code__
 recorded = start_recording(load({{"record_folder": {folder!r}}}, environ={{}}))
-print(asyncio.BaseEventLoop.call_soon is before)
+print(asyncio.BaseEventLoop.call_soon.__code__ is before)
 recorded.end()
 """
 

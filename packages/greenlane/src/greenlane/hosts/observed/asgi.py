@@ -34,7 +34,9 @@ def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[
             return
         if Steps.in_task():
             # h11 parses a request that is queued on its connection when the one before it has been answered.
-            protocol = getattr(kwargs.get("on_response"), "__self__", None)
+            # `on_response`, the last one, is a method of that connection.
+            last = kwargs.get("on_response", args[-1] if args else None)
+            protocol = getattr(last, "__self__", None)
             self._greenlane_arrival = getattr(protocol, "_greenlane_arrival", _UNKNOWN)
         else:
             self._greenlane_arrival = Steps.arrival()
