@@ -35,14 +35,14 @@ FEED_CARGO := CARGO_TARGET_DIR=$(abspath $(CARGO_TARGET_DIR))/feed cargo
 FEED_WORKSPACE := --manifest-path $(FEED)/native/Cargo.toml --workspace --profile quick --locked --quiet
 export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# PYTHON= given and the environment made by another: it is made anew.
+# PYTHON= given and the environment made by another: it is made again.
 MADE_BY_PYTHON = grep -qsxF "executable = $$(PYTHON=$(PYTHON) scripts/toolchain python)" $(VENV)/pyvenv.cfg
 $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.stamp))
 
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest ecosystem soak prove bench lint format types docs wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest ecosystem soak prove bench lint format types docs site wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,8 +105,10 @@ test-system: feed-native offers-go ## tests with real servers and a browser (ins
 soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
 
-test-all: test ## the tests on each supported CPython of this machine (3.11 to 3.15), each in its own .venv-3.x
-	@scripts/toolchain interpreters | { failed=""; while read -r version python; do \
+test-all: test ## make test, then the tests on each other CPython of this machine (3.11 to 3.15) in its own .venv-3.x
+	@done=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	scripts/toolchain interpreters | { failed=""; while read -r version python; do \
+		[ "$$version" != "$$done" ] || continue; \
 		echo "== CPython $$version ($$python)"; \
 		$(MAKE) --no-print-directory test-python VENV=.venv-$$version PYTHON=$$python \
 			CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/cpython-$$version </dev/null || failed="$$failed $$version"; \
@@ -141,6 +143,7 @@ lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up 
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/settings_page.py --check
+	$(BIN)/python scripts/errors_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check
 	$(BIN)/python scripts/scenarios_page.py --check
 	cargo fmt --all --check
@@ -163,12 +166,18 @@ types: feed-native ## mypy strict; the native modules against their .pyi
 	$(FEED_PYTHON) -c 'import feed.native, sys; from mypy import stubtest; sys.exit(stubtest.main())' \
 		feed._native --mypy-config-file pyproject.toml --allowlist $(FEED)/native/stubtest.txt --ignore-unused-allowlist
 
-docs: build ## settings.md, metrics.md, scenarios.md from their declarations; architecture.md and guest.md from processes
+docs: build ## settings.md, errors.md, metrics.md, scenarios.md from their declarations; architecture.md and guest.md from processes
 	$(BIN)/python scripts/settings_page.py
+	$(BIN)/python scripts/errors_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
 	$(BIN)/python scripts/architecture_page.py
 	PYTHONPATH=.:packages/greenlane $(BIN)/python -m tests.trace.table
+
+site: ## the documentation site, in out/site: strict, so a dead link or a page outside mkdocs.yml fails
+	@[ -x .venv-site/bin/mkdocs ] || { $(BIN)/python -m venv .venv-site && .venv-site/bin/python -m pip install --quiet --upgrade 'pip>=25.1'; }
+	.venv-site/bin/python -m pip install --quiet --group site
+	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build --strict --quiet
 
 wheel: build ## release wheels of all distributions, in dist/
 	@for each in packages/greenlane packages/greenlane-tools; do \

@@ -6,6 +6,9 @@ Three gunicorns serve `hello.py` at once, idle in turns: stock gthread, gthread 
 each round all three get the same open-loop load, in an order that turns round from one to the next; what is compared
 is CPU time of the service's processes (their exact clocks) per request, round by round. Open loop and well below
 saturation: in a closed loop the faster server would get more requests per wake-up and look cheaper for it.
+
+The middleware is compared with its own process without it (`/bare`): two processes that do the same differ by 5 to 10
+µs a request, by where their memory lies.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import statistics
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -36,15 +41,20 @@ from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
 
 Connections = Literal["new", "keep-alive"]
-ROUNDS = 20
-# Enough requests that a round's mean stands on hundreds; a quarter of a core at most.
+# Short rounds and many: what else the machine does changes by the second.
+ROUNDS = 50
+# A quarter of a core at most.
 _PER_S = 500.0
-_SECONDS = 1.5
+_SECONDS = 0.6
+# After the middleware has come or gone: the interpreter specialises its bytecode anew.
+_WARM_S = 0.2
 _HERE = Path(__file__).parent
 _STOCK = "gthread-64"
 _WORKER = "greenlane"
 _MIDDLEWARE = "greenlane-middleware"
 _COUNTING = "greenlane-counted"
+_BARE = "the same without the middleware"
+_STATES: Mapping[str, str] = {_MIDDLEWARE: "/wrapped", _BARE: "/bare"}
 _COMMAND = (
     "{python}", "-m", "gunicorn", "--workers", "1", "--bind", "{address}", "--log-level", "warning",
     "--no-control-socket", "{arguments}", "hello:application",
@@ -69,7 +79,29 @@ def _scenario() -> Scenario:
 
 
 # What the README claims, in µs of CPU a request.
-TARGET_US: Mapping[str, float] = {_WORKER: 15.0, _MIDDLEWARE: 30.0}
+TARGET_US: Mapping[str, float] = {_WORKER: 15.0, _MIDDLEWARE: 15.0}
+# And of one call of the middleware in a loop, by mode.
+CALL_US: Mapping[str, float] = {"on": 3.0, "observe": 3.0, "off": 1.0}
+# Around an application that does nothing, in a thread, as servers have them; the least of some loops.
+_CALL = """
+import threading, time
+from hello import application as hello
+from hello_greenlane import wrapped
+
+def loop_us(application, calls=20_000):
+    environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/"}
+    began_ns = time.thread_time_ns()
+    for _ in range(calls):
+        application(environ, lambda *_: None)
+    return (time.thread_time_ns() - began_ns) / calls / 1000
+
+def run():
+    print(min(loop_us(wrapped) for _ in range(7)) - min(loop_us(hello) for _ in range(7)))
+
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
 
 
 @dataclass(frozen=True)
@@ -81,18 +113,27 @@ class Round:
 
 
 def measure(rounds: int, connections: Connections) -> list[Round]:
-    """Runs the rounds; about 5 s each."""
+    """Runs the rounds; about 3 s each."""
     scenario = _scenario()
     with opened(scenario, scenario.chosen((_STOCK, _MIDDLEWARE, _WORKER))) as arena:
-        servers = list(arena.servers.values())
-        for server in servers:
+        servers = arena.servers
+        cells = {_STOCK: _STOCK, _MIDDLEWARE: _MIDDLEWARE, _BARE: _MIDDLEWARE, _WORKER: _WORKER}
+        for server in servers.values():
             _one(server, "warm", connections)
         found = []
         for number in range(rounds):
-            turn = servers[number % 3 :] + servers[: number % 3]
+            turn = list(cells)
+            turn = turn[number % len(turn) :] + turn[: number % len(turn)]
             if number % 2:
                 turn.reverse()
-            found.append(Round(connections, {one.contender.name: _one(one, f"{number}", connections) for one in turn}))
+            cpu_us = {}
+            for name in turn:
+                server = servers[cells[name]]
+                if name in _STATES:
+                    _get(server, _STATES[name])
+                    _one(server, f"warm {number}", connections, _WARM_S)
+                cpu_us[name] = _one(server, f"{number}", connections)
+            found.append(Round(connections, cpu_us))
         return found
 
 
@@ -107,7 +148,18 @@ def interval_changes() -> int:
         return _interval_calls(server) - before
 
 
-def claims(rounds: Sequence[Round], changes: int) -> list[Claim]:
+def calls_us() -> dict[str, float]:
+    """What one call of the middleware takes in a loop, where all that it needs is at hand, in µs by mode."""
+    found = {}
+    for mode in CALL_US:
+        environ = {**os.environ, "GREENLANE_MODE": mode}
+        command = [sys.executable, "-c", _CALL]
+        done = subprocess.run(command, cwd=_HERE, env=environ, check=True, capture_output=True, text=True)
+        found[mode] = float(done.stdout)
+    return found
+
+
+def claims(rounds: Sequence[Round], changes: int, calls_us: Mapping[str, float]) -> list[Claim]:
     """What is claimed of them."""
     found = []
     for connections, said in (("keep-alive", "connections kept"), ("new", "a connection each")):
@@ -120,23 +172,27 @@ def claims(rounds: Sequence[Round], changes: int) -> list[Claim]:
                     Claim("overhead", f"{name}: CPU added to a request, {said}", point, low, high, "≤", target,
                           digits=1, unit=" µs", note=f"stock gthread {stock:.0f} µs")
                 )  # fmt: skip
+    for mode, us in calls_us.items():
+        said = f"one call of the middleware in a loop, mode {mode}"
+        found.append(Claim("overhead", said, us, us, us, "≤", CALL_US[mode], digits=2, unit=" µs"))
     calls = float(changes)
     found.append(Claim("overhead", "switch-interval changes in 750 light requests", calls, calls, calls, "≤", 0, 0))
     return found
 
 
 def added_us(rounds: Sequence[Round], name: str) -> tuple[float, float, float]:
-    """Mean of the paired differences to stock gthread, with the 95 % bootstrap interval over rounds."""
-    differences = [one.cpu_us[name] - one.cpu_us[_STOCK] for one in rounds]
+    """Mean of the paired differences to the same load without us, with the 95 % bootstrap interval over rounds."""
+    beside = _BARE if name == _MIDDLEWARE else _STOCK
+    differences = [one.cpu_us[name] - one.cpu_us[beside] for one in rounds]
     source = random.Random(1)
     means = sorted(statistics.mean(source.choices(differences, k=len(differences))) for _ in range(2_000))
     return statistics.mean(differences), quantile(means, 0.025), quantile(means, 0.975)
 
 
-def _one(server: Server, seed: str, connections: Connections) -> float:
+def _one(server: Server, seed: str, connections: Connections, seconds: float = _SECONDS) -> float:
     stream = Stream("hello", server.address("hello"), Poisson(_PER_S), connections=connections)
     before_ns = processes.cpu_ns(server.pids())
-    samples = generate(Plan(f"overhead/{seed}", _SECONDS, (stream,))).samples
+    samples = generate(Plan(f"overhead/{seed}", seconds, (stream,))).samples
     spent_ns = processes.cpu_ns(server.pids()) - before_ns
     failed = int((~answered_well(samples)).sum())
     if failed:
@@ -145,14 +201,18 @@ def _one(server: Server, seed: str, connections: Connections) -> float:
 
 
 def _interval_calls(server: Server) -> int:
-    connection = http.client.HTTPConnection(server.address("hello"), timeout=10)
-    try:
-        connection.request("GET", "/intervals")
-        calls = json.loads(connection.getresponse().read())["calls"]
-    finally:
-        connection.close()
+    calls = json.loads(_get(server, "/intervals"))["calls"]
     assert isinstance(calls, int), "count_intervals.py was not loaded"
     return calls
+
+
+def _get(server: Server, path: str) -> bytes:
+    connection = http.client.HTTPConnection(server.address("hello"), timeout=10)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read()
+    finally:
+        connection.close()
 
 
 def main(argv: Sequence[str]) -> int:
@@ -162,7 +222,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(argv)
     rounds = measure(given.rounds, "keep-alive") + measure(max(2, given.rounds // 2), "new")
-    found = claims(rounds, interval_changes())
+    found = claims(rounds, interval_changes(), calls_us())
     if given.json:
         rows = [asdict(claim) for claim in found]
         print(json.dumps({"schema": "greenlane.overhead/1", "rows": rows, "rounds": [asdict(one) for one in rounds]}))

@@ -123,7 +123,7 @@ def command(contender: str) -> list[str]:
     _, mode, *limit = contender.split("-")
     heavy_ms = ["--heavy-ms", limit[0].removesuffix("ms")] if limit else []
     return [
-        sys.executable, "-c", greenlane, "work", MODULE, "--mode", mode, *heavy_ms, "--slots", str(SLOTS), "--",
+        sys.executable, "-c", greenlane, "celery", MODULE, "--mode", mode, *heavy_ms, "--slots", str(SLOTS), "--",
         "-Q", QUEUE, "-l", "INFO",
     ]  # fmt: skip
 

@@ -1,6 +1,6 @@
 """Are the plan's bands right? Services that no constant of the model was fitted on, at loads that were not recorded.
 
-    python -m bench.plan_calibration [--synthetic 2] [--seed N] [--recorded SCENARIO=FILE …] [--loads 0.8,1.2]
+    python -m bench.plan_calibration [--synthetic 2] [--seed N] [--scenario NAME …] [--loads 0.8,1.2]
                                      [--seconds 60] [--record-seconds 120] [--contenders gevent,threads,permits]
                                      [--out FOLDER] [--json]
 
@@ -8,8 +8,8 @@ Question: of the p99 that are measured, how many are in the band that the plan g
 stock gevent worker? Expected: 9 of 10, and bands no wider than times or by 1.5 below 0.8 of what a process can do.
 
 A synthetic service is a mix of routes drawn from the seed (default: of this minute, so that no fit has seen it), played
-by real gunicorn workers. `--recorded` asks a real one: a scenario of the lab, by name or file, with a recording of it.
-Each service is recorded once (synthetic ones here), then served by each contender at so many times the recorded rates.
+by real gunicorn workers. `--scenario` asks a real one, of the lab. Each service is recorded once, at 0.6 of what a
+process can do, then served by each contender at so many times the recorded rates.
 The last line says by which factor latencies would have to be wider for 9 of 10: `greenlane_tools.plan.band.MODEL`.
 
 What it does not show: services that wait for locks or pools, several processes, machines with other neighbours.
@@ -38,6 +38,7 @@ from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.lab.samples import Samples
+from greenlane_tools.lab.scenario import catalogue, file
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.plan.band import MODEL, bands
@@ -45,13 +46,13 @@ from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
-from greenlane_tools.plan.profile import Arrivals, Profile, Route, Upstream
+from greenlane_tools.plan.profile import Arrivals, Profile, Route
 from greenlane_tools.plan.route import Sequence as Steps
 from greenlane_tools.plan.route import Step
 from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp
 from greenlane_tools.plan.sources import opened
 from greenlane_tools.plan.verify.proof import GREENLANE, contender_of
-from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, classes_of, matched, named, twin
+from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, matched, named, twin
 
 SCHEMA: Final = "greenlane.bench.plan_calibration/1"
 HOSTS: Final = ("gevent", "threads", "permits")
@@ -93,7 +94,7 @@ def synthetic(seed: int) -> Profile:
     rate = math.fsum(route.rate_per_s for route in routes)
     return Profile(
         name=f"synthetic-{seed}", host="gevent", cores=2, slots=CONNECTIONS, arrivals=Arrivals(rate),
-        upstreams=(Upstream("up"),), routes=tuple(sorted(routes, key=lambda each: -each.rate_per_s)),
+        routes=tuple(sorted(routes, key=lambda each: -each.rate_per_s)),
     )  # fmt: skip
 
 
@@ -113,27 +114,33 @@ def of_synthetic(seed: int, asked: Asked) -> list[Row]:
     """Records the mix as stock gevent serves it, and measures it. The names of routes are those of its twin."""
     mix, folder = synthetic(seed), asked.folder / f"synthetic-{seed}"
     scenario = twin(mix, {}, folder / "twin", seconds=asked.record_s, repetitions=1)
-    classes = classes_of(mix)
-    file = (folder / "recorded.glr").resolve()
-    plain = contender_of("recorded", SetUp("gevent", 1, 2, limit=CONNECTIONS), classes, APPLICATION, None)
-    command = tuple(str(part) for one in scenario.services for part in one.command)
-    inner = [each for part in command for each in (plain.arguments if part == "{arguments}" else (part,))]
-    record = (*GREENLANE, "record", "--force", "-o", str(file), "--", *inner)
-    recorded = replace(scenario, contenders=(replace(plain, arguments=(), command=record),), warm_s=_WARM_S)
-    asked.talk.say(f"{mix.name}: recording for {asked.record_s:g} s")
-    run_scenario(recorded, ["recorded"], stored(recorded, folder / "recording"), asked.talk, fresh=True)
-    profile = opened(str(file), skip_s=_WARM_S)
+    profile = recorded(mix.name, scenario, folder, asked)
     paths = {one.path: one.name for one in scenario.classes}
     by_route = {route.route: paths[route.route.removeprefix("GET ")] for route in profile.routes
                 if route.route.removeprefix("GET ") in paths}  # fmt: skip
     return measured(mix.name, profile, replace(scenario, seconds=asked.seconds), by_route, APPLICATION, asked)
 
 
-def of_recorded(name: str, file: str, asked: Asked) -> list[Row]:
-    """A scenario of the lab, by a recording of it."""
-    profile = opened(file, skip_s=_WARM_S)
+def of_scenario(name: str, asked: Asked) -> list[Row]:
+    """A scenario of the lab: recorded where it fills so much of a process, then measured."""
+    whole = replace(file.read(catalogue.found(name)), utilisations_frac=(_BUSY,), bounds=(), expectations=(),
+                    seconds=asked.record_s, repetitions=1)  # fmt: skip
+    profile = recorded(name, whole, asked.folder / name, asked)
     scenario = named(name, profile, {}, seconds=asked.seconds, repetitions=1)
     return measured(name, profile, scenario, matched(scenario, profile), application_of(scenario), asked)
+
+
+def recorded(service: str, scenario: Scenario, folder: Path, asked: Asked) -> Profile:
+    """Records it as stock gevent serves it."""
+    to = (folder / "recorded.glr").resolve()
+    plain = contender_of("recorded", SetUp("gevent", 1, 2, limit=CONNECTIONS), {}, APPLICATION, None)
+    command = (str(part) for part in scenario.target().command)
+    inner = [each for part in command for each in (plain.arguments if part == "{arguments}" else (part,))]
+    record = replace(plain, arguments=(), command=(*GREENLANE, "record", "--force", "-o", str(to), "--", *inner))
+    whole = replace(scenario, contenders=(*scenario.contenders, record), warm_s=_WARM_S)
+    asked.talk.say(f"{service}: recording for {asked.record_s:g} s")
+    run_scenario(whole, ["recorded"], stored(whole, folder / "recording"), asked.talk, fresh=True)
+    return opened(str(to), skip_s=_WARM_S)
 
 
 def measured(
@@ -208,10 +215,10 @@ def show(rows: Sequence[Row], output: Output) -> None:
     output.line(f"9 of 10 take MODEL = {factor:.2f} (is {MODEL:g})")
 
 
-def run(asked: Asked, seeds: Sequence[int], recorded: Sequence[tuple[str, str]]) -> list[Row]:
+def run(asked: Asked, seeds: Sequence[int], scenarios: Sequence[str]) -> list[Row]:
     """All services, one after the other. Blocks; no process is left."""
     rows = [row for seed in seeds for row in of_synthetic(seed, asked)]
-    return rows + [row for name, file in recorded for row in of_recorded(name, file, asked)]
+    return rows + [row for name in scenarios for row in of_scenario(name, asked)]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -221,7 +228,7 @@ def main(argv: Sequence[str]) -> int:
     add = parser.add_argument
     add("--synthetic", type=int, default=2, help="mixes (2)")
     add("--seed", type=int, default=int(time.time()) // 60, help="of the first mix")
-    add("--recorded", action="append", default=[], metavar="SCENARIO=FILE")
+    add("--scenario", action="append", default=[], metavar="NAME", help="of the lab, with a WSGI service")
     add("--loads", default="0.8,1.2", help="times the recorded rates")
     add("--contenders", default=",".join(HOSTS))
     add("--seconds", type=float, default=60.0)
@@ -234,10 +241,9 @@ def main(argv: Sequence[str]) -> int:
         tuple(float(part) for part in given.loads.split(",")), tuple(given.contenders.split(",")), given.seconds,
         given.record_seconds, given.out, LiveTalk(sys.stderr, sys.stderr),
     )  # fmt: skip
-    pairs = [(name, file) for name, _, file in (each.rpartition("=") for each in given.recorded)]
     try:
         with ended_by_signals():
-            rows = run(asked, range(given.seed, given.seed + given.synthetic), pairs)
+            rows = run(asked, range(given.seed, given.seed + given.synthetic), given.scenario)
     except (GreenlaneError, StartFailed) as error:
         print(error, file=sys.stderr)
         return error.exit_code

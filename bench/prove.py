@@ -113,7 +113,7 @@ class _Proof:
         costs = {kind: self._costs(kind) for kind in {block.django for block in chosen}}
         seconds = sum(block.expected_s(costs[block.django], self._quick) for block in chosen)
         if "overhead" in self._only:
-            seconds += self._rounds() * 1.5 * 5.5 + 15
+            seconds += self._rounds() * 1.5 * 4 + 30
         if "placement" in self._only:
             seconds += placement.expected_s(self._quick)
         systems = [name for name in _SYSTEMS if name in self._only]
@@ -159,8 +159,10 @@ class _Proof:
         if not isinstance(known, dict):
             rounds = overhead.measure(self._rounds(), "keep-alive") + overhead.measure(self._rounds() // 2 + 1, "new")
             known = {"rounds": [asdict(one) for one in rounds], "changes": overhead.interval_changes()}
+            known["calls_us"] = overhead.calls_us()
             self._store.keep_note("overhead", known)
-        self._judge(overhead.claims([overhead.Round(**one) for one in known["rounds"]], known["changes"]))
+        rounds = [overhead.Round(**one) for one in known["rounds"]]
+        self._judge(overhead.claims(rounds, known["changes"], known["calls_us"]))
 
     def _placement(self) -> None:
         print("\nplacement: functions beside a heartbeat, 4 callers, against fixed placements", flush=True)

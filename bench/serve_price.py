@@ -19,7 +19,7 @@ are reported, and none is left out:
 With two workers the second one is on the second core.
 
 Rates are those of a closed loop (h2load, kept connections, enough that the server always has work). Times are those
-of an open loop at one rate for all, half of what the slowest bears: Poisson arrivals, from the scheduled send.
+of an open loop at one rate for all, 0.7 of what the slowest bears: Poisson arrivals, from the scheduled send.
 What it does not show: a network; applications that do something, against which all of this is small.
 """
 
@@ -60,7 +60,7 @@ _CONNECTIONS: Final = 32
 _WARM_S: Final = 8.0
 _START_S: Final = 30.0
 # The common rate of the open loop, of what the slowest bears in the closed one.
-_OPEN_OF_LEAST: Final = 0.5
+_OPEN_OF_LEAST: Final = 0.7
 _MAIN: Final = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 _GTHREAD: Final = (
     "-m", "gunicorn", "-k", "gthread", "--workers", "1", "--threads", str(THREADS), "--log-level", "warning",
@@ -68,6 +68,10 @@ _GTHREAD: Final = (
 )  # fmt: skip
 _UVICORN: Final = (
     "-m", "uvicorn", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning", "--no-access-log", "hello:app"
+)  # fmt: skip
+_GRANIAN: Final = (
+    "-m", "granian", "--interface", "asgi", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning",
+    "hello:app",
 )  # fmt: skip
 _SERVE: Final = ("-c", _MAIN, "serve", "hello:app", "--kind", "{kind}", "--bind", "{address}")
 
@@ -116,6 +120,9 @@ CONTENDERS: Final = tuple(
         Contender(f"serve-{kind}-1w-held", kind, _SERVE, f"workers = 1\n{_HELD}"),  # type: ignore[arg-type]
         Contender(f"serve-{kind}-2w", kind, _SERVE, "workers = 2\n"),  # type: ignore[arg-type]
     )
+) + (
+    Contender("granian", "asgi", _GRANIAN),
+    Contender("serve-asgi-direct", "asgi", _SERVE, "workers = 1\ndirect = true\n"),
 )
 
 

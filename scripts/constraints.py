@@ -1,7 +1,7 @@
 """Which releases the development environment has: `constraints.txt`, from environments whose tests have passed.
 
     python scripts/constraints.py .venv .venv-3.12 ...           what these have that the file does not say
-    python scripts/constraints.py --write .venv .venv-3.12 ...   the file anew, from these
+    python scripts/constraints.py --write .venv .venv-3.12 ...   the file again, from these
 
 Environments of several versions of CPython in one file: where they differ, a line says from which version on.
 Exit 0. Exit 2: there is no such environment.
@@ -30,7 +30,7 @@ _VERSION: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
 def main() -> int:
     """Run it; see the module."""
     parser = argparse.ArgumentParser(prog="constraints", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="the file anew")
+    parser.add_argument("--write", action="store_true", help="the file again")
     parser.add_argument("environments", type=Path, nargs="+")
     options = parser.parse_args()
     found: dict[str, dict[str, str]] = {}

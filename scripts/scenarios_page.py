@@ -51,9 +51,9 @@ arrivals and amounts of work, in an open loop: a request leaves when it is due, 
   (every request of a run, written as soon as the run is over), `rows.json` (the `--json` object), `page.html`.
 - **Interrupted** (Ctrl-C, SIGTERM, a crash): every process is ended, finished runs are kept, the same command goes on
   with the rest. Results of another scenario, build or machine are refused rather than mixed in: `--fresh` forgets them.
-- **A service that dies** of itself: its last words are shown, the run counts as it went and is marked, it is started
-  anew, and the rest goes on. A contender that does not come up is left out, and the others go on. Either way the exit
-  code is 1. When a shared service or every contender fails, the run ends with exit code 2.
+- **A service that dies** of itself: its last words are shown, the run counts as it went and is marked, it is
+  restarted, and the rest goes on. A contender that does not come up is left out, and the others go on. Either way the
+  exit code is 1. When a shared service or every contender fails, the run ends with exit code 2.
 - **Notes with a remedy** are printed when other processes took CPU, the generator came late, the clock was set, a
   utilisation was missed, requests failed, or a percentile stands on too few requests.
 - **Bounds** are judged and printed (holds, fails, not measured); with `--check` one that does not hold gives exit

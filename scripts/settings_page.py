@@ -12,6 +12,7 @@ from pathlib import Path
 from generated import written_or_checked
 
 from greenlane.settings import shown
+from greenlane.settings.parts import ALIASES, FIRST
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 
@@ -22,7 +23,7 @@ HEAD = """\
 there. -->
 
 A value comes from `greenlane.toml` in the current directory (or the file that `GREENLANE_CONFIG` names), then from the
-environment, then from a flag; the later one wins. `greenlane config` prints what is in force and where each value came
+environment, then from a flag. The later one wins. `greenlane config` prints what is in force and where each value came
 from. An unknown key, a value out of range or an unreadable file ends the program with exit code 2 and a message that
 names the setting, the value, the rule and one remedy.
 
@@ -32,8 +33,19 @@ setting. Lists are written comma separated there, and as lists in the file.
 Each distribution declares its own settings. A process passes over those of a distribution that it has not loaded, so
 one file may serve all of them.
 
+`greenlane config --example > greenlane.toml` writes a commented file with every default. Without a `greenlane.toml` the
+table `[tool.greenlane]` of `pyproject.toml` is read. The tables `[serve]`, `[tasks]` and `[record]` group the settings
+of a part; their keys leave out `task_` and `record_`. The flat names work everywhere. Names that other servers use are
+accepted too: {aliases}.
+
 ```toml
 interval_ms = 0.5
+
+[serve]
+queue_timeout_s = 10        # the same as queue_s = 10 at the top
+
+[tasks]
+key = "kwargs.merchant"     # task_key
 
 [lanes.search]
 match = ["GET /search*"]
@@ -52,7 +64,10 @@ COLUMNS = "\n| setting | default | expected | what it is, and why this default |
 def page() -> str:
     """The whole page as Markdown."""
     rows = shown.describe()
-    text = HEAD
+    aliases = ", ".join(f"`{other}` (`{name}`)" for other, name in ALIASES.items())
+    text = HEAD.replace("{aliases}", aliases)
+    by_name = {str(row["setting"]): row for row in rows}
+    text += f"\n## The ten that people set first\n{COLUMNS}" + "".join(_row(by_name[name]) for name in FIRST)
     for distribution in shown.by_distribution():
         own = [_row(row) for row in rows if row["distribution"] == distribution and not _of_lane(row)]
         text += f"\n## {distribution}\n{COLUMNS}" + "".join(own)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,7 +132,14 @@ def _tell(folder: Path) -> None:
     print(f"== the {SLOWEST} slowest tests of {len(slowest)}")
     for seconds, test in slowest[:SLOWEST]:
         print(f"   {seconds:6.1f} s {test}")
-    print(f"== made anew: {len(again)}")
+    print("== seconds by folder, those over 20")
+    by_folder = Counter[str]()
+    for seconds, test in slowest:
+        by_folder["/".join(test.partition("::")[0].split("/")[:4])] += round(seconds)
+    for name, sum_s in by_folder.most_common():
+        if sum_s > 20:
+            print(f"   {sum_s:6d} s {name}")
+    print(f"== repeated: {len(again)}")
     for test in again:
         print(f"   {test}")
 

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -148,6 +149,9 @@ def _look_at(wheels: Sequence[Path]) -> None:
     """Print each wheel's size and what its native module is; raise on what is not as its name says."""
     for wheel in wheels:
         size = wheel.stat().st_size / 1e6
+        with zipfile.ZipFile(wheel) as opened:
+            if cached := [name for name in opened.namelist() if name.endswith(".pyc")]:
+                raise CannotError(f"{wheel.name} has compiled files of this checkout, such as {cached[0]}")
         told = "plain Python"
         if not wheel.name.endswith("-none-any.whl"):
             arch = wheel.stem.rpartition(f"{POLICY}_")[2]
@@ -222,7 +226,7 @@ def _try(out: Path, version: str, python: str) -> None:
         installed = time.monotonic()
         (folder / "served.py").write_text(_SERVE)
         command = f"{folder}/venv/bin/greenlane"
-        _run([command, "check"], cwd=folder, env=tools, quiet=True)
+        _run([command, "doctor"], cwd=folder, env=tools, quiet=True)
         _run(["python", "served.py"], cwd=folder, env=tools)
         _run([command, "record", "-o", "try.glr", "--", "python", "served.py"], cwd=folder, env=tools, quiet=True)
         _run([command, "report", "--json", "try.glr"], cwd=folder, env=tools, quiet=True)

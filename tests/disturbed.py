@@ -1,8 +1,8 @@
-"""Tests that a busy machine may disturb are made anew: up to three runs, and the first that holds counts.
+"""Tests that a busy machine may disturb are made again: up to three runs, and the first that holds counts.
 
 Which: those with a real server (`system`), and those that assert shares or times of a run of their own (`measured`). A
 defect that is there every time fails all three. Each run that did not hold is told at the end, with its reason, so that
-what happens now and then is seen and not hidden; the fixtures of a test, and with them its servers, are made anew.
+what happens now and then is seen and not hidden; the fixtures of a test, and with them its servers, are made again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Disturbed:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.told:
-            terminalreporter.section(f"made anew: {len(self.told)}")
+            terminalreporter.section(f"repeated: {len(self.told)}")
         for test, reason in self.told:
             terminalreporter.write_line(f"{test}\n{reason}\n")
         folder = os.environ.get("TESTS_TOLD")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,9 +19,12 @@ from typing import Any
 
 import pytest
 
-from greenlane import __version__
+from greenlane import __version__, errors
+from greenlane.cli.command import Command
 from greenlane.cli.commands import installed, known
+from greenlane.cli.explain import PAGES
 from greenlane.cli.main import main
+from greenlane.cli.parser import Parser
 from greenlane.control.server import Server
 from greenlane.settings import settings_of
 from greenlane.settings.shown import installed as all_settings
@@ -80,12 +85,16 @@ class Running:
 
     def __init__(self) -> None:
         self.modes: dict[str | None, str] = {None: "on"}
+        self.allowance_ms = 0.0
 
     def mode(self) -> str:
         return self.modes[None]
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
         self.modes[route] = mode
+
+    def set_preempt(self, allowance_ms: float) -> None:
+        self.allowance_ms = allowance_ms
 
     def counters(self) -> dict[str, int]:
         return {"jobs": 7, "granted": 2, "waited_granted": 3, "wait_ns": 5_000_000, "lent_still": 1, "lent_overrun": 1}
@@ -102,6 +111,13 @@ def service(tmp_path: Path) -> Iterator[Running]:
     server.start()
     yield served
     server.stop()
+
+
+def program_of(command: Command) -> argparse.ArgumentParser:
+    parser = Parser(prog="greenlane")
+    sub = parser.add_subparsers(parser_class=Parser).add_parser(command.name)
+    command.declare(sub)
+    return parser
 
 
 def ended_process(folder: Path) -> int:
@@ -129,6 +145,58 @@ def test_every_command_has_help_on_stdout(run: Run, command: str) -> None:
     assert result.out.startswith(f"usage: greenlane {command}")
 
 
+def commands_and_subcommands() -> list[str]:
+    found = []
+    for command in map(installed, known()):
+        parser = Parser(prog="greenlane")
+        command.declare(parser)
+        under = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        found += [command.name, *(f"{command.name} {name}" for action in under for name in action.choices)]
+    return found
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+@pytest.mark.parametrize("command", ["", *commands_and_subcommands()])
+def test_help_fits_one_screen(run: Run, monkeypatch: pytest.MonkeyPatch, command: str, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    lines = run(*command.split(), "--help").out.splitlines()
+    assert len(lines) <= 40
+    assert [line for line in lines if len(line) > columns] == []
+
+
+@pytest.mark.parametrize("command", commands_and_subcommands())
+def test_help_shows_two_examples_that_the_command_accepts(run: Run, command: str) -> None:
+    examples = run(*command.split(), "--help").out.partition("\nexamples:\n")[2].splitlines()
+    assert len(examples) >= 2
+    for example in examples:
+        words = shlex.split(example.partition(" > ")[0])
+        assert words[: 1 + len(command.split())] == ["greenlane", *command.split()] or command == "plan advise"
+        ours = words[1 : words.index("--") if "--" in words else None]
+        parser = program_of(installed(ours[0]))
+        implied = [ours[0], "advise", *ours[1:]] if ours[0] == "plan" and ours[1] not in ("diff", "profile") else ours
+        if "--help" not in implied:
+            parser.parse_args(implied)
+
+
+def test_help_all_shows_every_setting(run: Run) -> None:
+    assert "--interval-ms" not in run("config", "--help").out
+    shown = run("config", "--help-all").out
+    assert not [name for name, one in settings_of(all_settings()).items() if one.flag not in shown]
+
+
+def test_a_shell_completes_commands_and_flags(tmp_path: Path) -> None:
+    def completed(line: str) -> set[str]:
+        environ = {
+            **os.environ, "_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_TYPE": "9",
+            "COMP_POINT": str(len(line)), "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "completed"),
+        }  # fmt: skip
+        subprocess.run([sys.executable, "-c", ENTRY], env=environ, check=True, timeout=60, cwd=tmp_path)
+        return {word.strip() for word in (tmp_path / "completed").read_text().splitlines()}
+
+    assert {"record", "report"} <= completed("greenlane re")
+    assert completed("greenlane mode --rou") == {"--route"}
+
+
 @pytest.mark.parametrize(
     ("argv", "says", "hint"),
     [
@@ -147,7 +215,7 @@ def test_every_command_has_help_on_stdout(run: Run, command: str) -> None:
         (["top", "--every", "x"], "expected a number from 0.1 to 3600", "see `greenlane top --help`"),
         (["mode", "on", "--pid", "x"], "invalid int value: 'x'", "see `greenlane mode --help`"),
         (["demo", "prices"], "invalid choice: 'prices'", "did you mean 'pricing'?"),
-        (["learned"], "required: FILE", "see `greenlane learned --help`"),
+        (["learned"], "--learned: expected one argument", "see `greenlane config --help`"),
     ],
 )
 def test_wrong_usage_exits_2_with_a_hint(run: Run, argv: list[str], says: str, hint: str) -> None:
@@ -160,7 +228,7 @@ def test_wrong_usage_exits_2_with_a_hint(run: Run, argv: list[str], says: str, h
 def test_every_json_has_schema_environment_and_rows(run: Run, service: Running, tmp_path: Path) -> None:
     (tmp_path / "learned.json").write_text('{"schema": "greenlane.learned/1", "routes": {}}')
     (tmp_path / "greenlane.toml").write_text('control_dir = "control"')
-    for argv in (["config"], ["check"], ["top"], ["mode", "off"], ["learned", "learned.json"], ["version"]):
+    for argv in (["config"], ["doctor"], ["top"], ["status"], ["mode", "off"]):
         document = run(*argv, "--json").document
         assert list(document) == ["schema", "environment", "rows"]
         assert document["schema"] == f"greenlane.{argv[0]}/1"
@@ -168,11 +236,25 @@ def test_every_json_has_schema_environment_and_rows(run: Run, service: Running, 
         assert isinstance(document["rows"], list)
 
 
-# --- version, config
+# --- old names, version, config
+
+
+def test_an_old_name_runs_todays_command_and_says_so_in_one_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "learned.json").write_text('{"schema": "greenlane.learned/1", "routes": {}}')
+    for argv, today in (
+        ("version", ["--version"]),
+        ("check", ["doctor"]),
+        ("learned learned.json", ["config", "--learned", "learned.json"]),
+    ):
+        old, new = run(*argv.split()), run(*today)
+        assert (old.code, old.out) == (new.code, new.out)
+        named = " ".join(today[:2])
+        assert old.err == f"greenlane: `greenlane {argv.split()[0]}` is now `greenlane {named}`\n"
+    assert run("work", "--help").out == run("celery", "--help").out
 
 
 def test_version_is_one_line(run: Run) -> None:
-    assert run("version") == run("--version") == Result(0, f"greenlane {__version__}\n", "")
+    assert run("--version") == Result(0, f"greenlane {__version__}\n", "")
 
 
 def test_config_prints_every_setting_with_its_origin(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +276,7 @@ def test_config_is_a_table_for_people(run: Run) -> None:
     assert any(line.split()[:2] == ["interval_ms", "0.5"] for line in lines)
 
 
-@pytest.mark.parametrize("command", ["config", "check"])
+@pytest.mark.parametrize("command", ["config", "doctor"])
 def test_a_wrong_setting_exits_2_and_says_which(run: Run, command: str) -> None:
     result = run(command, "--interval-ms", "fast")
     assert result.code == 2
@@ -209,71 +291,97 @@ def test_another_settings_file_can_be_named(run: Run, tmp_path: Path) -> None:
     assert "expected a file that exists" in run("config", "--config", "absent.toml").err
 
 
-# --- check
+# --- doctor
 
 
-def test_check_says_what_is_well(run: Run) -> None:
-    result = run("check")
+def test_doctor_says_what_is_well(run: Run) -> None:
+    result = run("doctor")
     assert (result.code, result.err) == (0, "")
     assert all(line.startswith("ok") for line in result.out.splitlines())
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "other/1"}', '{"schema": "greenlane.learned/1"}'])
-def test_check_refuses_a_learned_file_that_cannot_be_read(run: Run, tmp_path: Path, text: str) -> None:
+def test_doctor_refuses_a_learned_file_that_cannot_be_read(run: Run, tmp_path: Path, text: str) -> None:
     (tmp_path / "learned.json").write_text(text)
-    result = run("check", "--learned-file", "learned.json")
+    result = run("doctor", "--learned-file", "learned.json")
     assert result.code == 2
     assert "FAIL  learned file" in result.out
     assert "learned_file='learned.json', expected" in result.err
     assert "\nhint: " in result.err
 
 
-def test_check_accepts_a_learned_file_that_is_not_there_yet(run: Run) -> None:
-    result = run("check", "--learned-file", "later.json")
+def test_doctor_accepts_a_learned_file_that_is_not_there_yet(run: Run) -> None:
+    result = run("doctor", "--learned-file", "later.json")
     assert (result.code, result.err) == (0, "")
     assert "not there yet" in result.out
 
 
-def test_check_refuses_a_control_directory_that_is_too_long_and_makes_none(run: Run, tmp_path: Path) -> None:
-    result = run("check", "--control-dir", "/tmp/" + "d" * 200)
+def test_doctor_refuses_a_control_directory_that_is_too_long_and_makes_none(run: Run, tmp_path: Path) -> None:
+    result = run("doctor", "--control-dir", "/tmp/" + "d" * 200)
     assert result.code == 2
     assert "at most 107 bytes" in result.err
-    assert run("check", "--control-dir", "control").code == 0
+    assert run("doctor", "--control-dir", "control").code == 0
     assert not (tmp_path / "control").exists()
 
 
-def test_check_goes_on_after_the_first_thing_that_is_wrong(run: Run, tmp_path: Path) -> None:
+def test_doctor_goes_on_after_the_first_thing_that_is_wrong(run: Run, tmp_path: Path) -> None:
     (tmp_path / "learned.json").write_text("{")
-    rows = run("check", "--learned-file", "learned.json", "--control-dir", "learned.json", "--json").document["rows"]
+    rows = run("doctor", "--learned-file", "learned.json", "--control-dir", "learned.json", "--json").document["rows"]
     assert {row["check"] for row in rows if not row["ok"]} == {"learned file", "control directory"}
 
 
-def test_check_refuses_a_gunicorn_that_the_worker_does_not_know(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_refuses_a_gunicorn_that_the_worker_does_not_know(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("greenlane.hosts.gunicorn.release.RELEASES", ((10_000, 0), (10_001, 0)))
-    result = run("check")
+    result = run("doctor")
     assert result.code == 2
     assert "expected release 10000\nhint: pip install 'gunicorn>=10000,<10001'" in result.err
 
 
-# --- learned
+# --- config --learned
 
 
 def test_learned_shows_a_file(run: Run, tmp_path: Path) -> None:
     stored = {"mean_ms": 40.1234, "samples": 12, "weights": [1, 2], "looks": 8, "free": 2}
     routes = {"GET /quote": {"0": stored}}
     (tmp_path / "l.json").write_text(json.dumps({"schema": "greenlane.learned/1", "routes": routes}))
-    assert run("learned", "l.json", "--json").document["rows"] == [
+    assert run("config", "--learned", "l.json", "--json").document["rows"] == [
         {"route": "GET /quote", "phase": 0, "samples": 12, "mean_ms": 40.123, "released_frac": 0.25}
     ]
-    assert "GET /quote      0       12   40.123           0.25" in run("learned", "l.json").out
+    assert "GET /quote      0       12   40.123           0.25" in run("config", "--learned", "l.json").out
 
 
 @pytest.mark.parametrize("name", ["absent.json", ".", "bad.json"])
 def test_a_learned_file_that_cannot_be_shown_exits_2(run: Run, tmp_path: Path, name: str) -> None:
     (tmp_path / "bad.json").write_bytes(b"\xff")
-    result = run("learned", name)
+    result = run("config", "--learned", name)
     assert (result.code, result.out) == (2, "")
     assert "\nhint: " in result.err
+
+
+# --- explain
+
+
+def test_an_error_names_the_code_that_explains_it(run: Run) -> None:
+    assert run("config", "--permits", "x").err.endswith("\nmore: greenlane explain GL101\n")
+    shown = run("explain", "GL101").out
+    for text in ("GL101 (settings)", PAGES["GL101"].means, PAGES["GL101"].why, PAGES["GL101"].do):
+        assert text in shown
+    assert run("explain", "settings").out == run("explain", "gl101").out == shown
+
+
+def test_explain_lists_all_codes_and_refuses_others(run: Run) -> None:
+    assert [line.split()[0] for line in run("explain").out.splitlines()[1:]] == list(PAGES)
+    result = run("explain", "GL999")
+    assert (result.code, result.out) == (2, "")
+    assert "expected a code that a message shows" in result.err
+
+
+def test_every_kind_of_error_has_one_page() -> None:
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.GreenlaneError)
+    ]
+    codes = [page.code for page in PAGES.values()]
+    assert sorted(codes) == sorted(kind.code for kind in kinds if kind is not errors.GreenlaneError)
 
 
 # --- top, mode
@@ -357,6 +465,10 @@ def test_mode_switches_a_service_and_a_route(run: Run, service: Running) -> None
     assert run("mode", "observe", "--control-dir", "control").code == 0
     assert run("mode", "off", "--route", "GET /bikes", "--pid", str(os.getpid()), "--control-dir", "control").code == 0
     assert service.modes == {None: "observe", "GET /bikes": "off"}
+    assert run("mode", "on", "--preempt-ms", "20", "--control-dir", "control").code == 0
+    assert (service.modes[None], service.allowance_ms) == ("on", 20)
+    assert run("mode", "on", "--preempt-ms", "5", "--route", "GET /bikes", "--control-dir", "control").code != 0
+    assert (service.modes["GET /bikes"], service.allowance_ms) == ("off", 20)
 
 
 def test_an_unknown_process_id_is_named(run: Run, service: Running) -> None:
@@ -544,7 +656,7 @@ def test_colours_are_for_terminals_without_no_color(tmp_path: Path) -> None:
         terminal, end = os.openpty()
         try:
             options = {"stdout": end, "env": {**os.environ, "TERM": "xterm", "NO_COLOR": "", **environ}}
-            with program("check", cwd=tmp_path, **options) as running:
+            with program("doctor", cwd=tmp_path, **options) as running:
                 running.communicate(timeout=60)
             return os.read(terminal, 65_536).decode()
         finally:

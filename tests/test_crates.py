@@ -28,7 +28,7 @@ GRAPH: Mapping[str, frozenset[str]] = {
     "methods": frozenset({"process"}),
     "arena": frozenset(),
     "permits": frozenset({"interpreter", "policy", "process"}),
-    "recorder": frozenset({"interpreter", "process", "recording-format"}),
+    "recorder": frozenset({"interpreter", "methods", "process", "recording-format"}),
     "guest": frozenset({"arena", "interpreter", "methods", "permits", "policy", "process", "recorder"}),
     "recording-read": frozenset({"recording-format"}),
     "simulate": frozenset({"policy"}),

@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,18 +98,22 @@ def run(folder: Path, module: str, *argv: str, more: Mapping[str, str] = {}, tim
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GREENLANE_")}
     paths = [str(_CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])]
     environment |= {"PYTHONPATH": os.pathsep.join(paths), "GREENLANE_RECORD_FOLDER": str(folder), **more}
-    done = subprocess.run(
-        [sys.executable, "-m", f"bench.truths.{module}", *argv],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{module} {' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
-    return json.loads(done.stdout)
+    # Not a pipe: after uvloop has run, CPython loses what does not fit into one.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
+        done = subprocess.run(
+            [sys.executable, "-m", f"bench.truths.{module}", *argv],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{module} {' '.join(argv)}: exit code {done.returncode}\n{done.stderr}")
+        printed.seek(0)
+        return json.load(printed)
 
 
 def _compared(job: Job, row: dict[str, Any], tick_ns: int) -> Compared:

@@ -53,6 +53,7 @@ class Suite:
     each: Sequence[str] = ("",)
     environ: Mapping[str, str] = field(default_factory=dict)
     permits: str = "wsgi"
+    threads: bool = False
     stall_s: float = _STALL_S
     limit_s: float = _LIMIT_S
     slice: bool | Sequence[str] = False
@@ -351,6 +352,7 @@ class Run:
             "ECOSYSTEM_SKIP": str(self._file(".skip")),
             "ECOSYSTEM_ONLY": str(self._file(".only")) if is_only else "",
             "ECOSYSTEM_PERMITS": self._suite.permits if self._mode == "permits" else "",
+            "ECOSYSTEM_THREADS": "1" if self._suite.threads else "",
             **self._suite.environ,
             **({"PYTHONPATH": os.pathsep.join(filter(None, path))} if self._mode == "record" else {}),
         }

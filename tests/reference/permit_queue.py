@@ -1,14 +1,14 @@
 """The permit queue, slow and obvious: the twin of `crates/policy/src/queue.rs` and `order.rs`.
 
-Waiters and holders are plain lists; who is next is found by sorting everybody anew each time.
+Waiters and holders are plain lists; who is next is found by sorting everybody again each time.
 """
 
 import math
 from dataclasses import dataclass
 
-THETA_NS = 80e6
+THETA_NS = 60e6
 UNKNOWN_NS = 20_000_000
-ATTAINED = 4
+ATTAINED = 8
 
 
 @dataclass

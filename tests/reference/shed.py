@@ -1,6 +1,6 @@
 """Who is refused for coming too late, slow and obvious: the twin of `crates/policy/src/shed.rs`.
 
-Every request that was picked up is kept, and who has not waited is looked for anew each time.
+Every request that was picked up is kept, and who has not waited is looked for again each time.
 """
 
 from dataclasses import dataclass, field

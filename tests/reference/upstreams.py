@@ -90,8 +90,9 @@ class Upstreams:
             room = max(free - self.reserved(), 0)
             able = [key for key in self.keys.values() if self.may(key)]
             strange = [key for key in able if self.is_strange(key)]
+            weight = max((len(able) - len(strange)) // 9, 1) * max(self.rule.weight, 1)
             able = [key for key in able if key not in strange and self.need(key) <= room]
-            if self.strangers_need() > room:
+            if self.strangers_need(weight) > room:
                 strange = []
             if not able + strange:
                 return None
@@ -101,7 +102,7 @@ class Upstreams:
             else:
                 key = min(able, key=self.turn_of)
             if not self.overtaken(key, now):
-                return self.begin(key, now)
+                return self.begin(key, now, weight)
         return None
 
     def wake_ns(self, now):
@@ -171,7 +172,10 @@ class Upstreams:
         took = max(now - call["began"], 0)
         key.running -= 1
         key.counts[NAMES[outcome]] += 1
-        self.charge(self.strangers if call["strange"] else key.turn, took - call["charged"], place, key)
+        turn, weight = (
+            (self.strangers, call["strangers"]) if call["strangers"] else (key.turn, self.rule_of(key).weight)
+        )
+        self.charge(turn, took - call["charged"], place, weight)
         if outcome == CANCELLED or (outcome == TIMED_OUT and took < key.usual):
             if call["probe"] == key.turn_of_breaker and key.state == "half":
                 key.given -= 1
@@ -330,9 +334,9 @@ class Upstreams:
     def is_strange(self, key):
         return key.strange and not key.rule
 
-    def strangers_need(self):
+    def strangers_need(self, weight):
         running = sum(key.running for key in self.keys.values() if self.is_strange(key))
-        return max(needed(running, self.rule.least, self.rule.most_frac if self.counting() else 1), 1)
+        return max(needed(running // weight, self.rule.least, self.rule.most_frac if self.counting() else 1), 1)
 
     def answered(self, key, now):
         place = self.next_place()
@@ -341,9 +345,8 @@ class Upstreams:
             key.strange = False
             key.turn.rejoin(self.round, place, self.rule.weight)
 
-    def charge(self, turn, cost, place, key):
-        rule = self.rule if turn is self.strangers else self.rule_of(key)
-        quantum = QUANTUM * max(rule.weight, 1)
+    def charge(self, turn, cost, place, weight):
+        quantum = QUANTUM * max(weight, 1)
         turn.left -= cost
         rounds = 0
         while turn.left <= 0:
@@ -358,7 +361,7 @@ class Upstreams:
             if turn.round < self.round:
                 turn.round, turn.left = self.round, quantum
 
-    def begin(self, key, now):
+    def begin(self, key, now, strangers_weight):
         place, rule = self.next_place(), self.rule_of(key)
         known = self.parked(key)[0]
         key.running += 1
@@ -375,11 +378,11 @@ class Upstreams:
             key.peak = max(key.peak, key.running)
         known["call"] = {
             "began": now, "charged": charged, "probe": key.turn_of_breaker if probe else None, "slow": False,
-            "strange": self.is_strange(key),
+            "strangers": strangers_weight if self.is_strange(key) else 0,
         }  # fmt: skip
-        turn = self.strangers if self.is_strange(key) else key.turn
+        turn, weight = (self.strangers, strangers_weight) if self.is_strange(key) else (key.turn, rule.weight)
         self.round = max(self.round, turn.round)
-        self.charge(turn, charged, place, key)
+        self.charge(turn, charged, place, weight)
         if self.is_strange(key):
             key.turn.place = place
         self.idle(key, now)

@@ -1,7 +1,7 @@
 //! Room of a segment, given out and taken back: first fit from the bottom.
 //!
 //! Why from the bottom: pages that were used are used again, so a segment costs as much memory as was ever in use at
-//! once, not its size; and a page that has been written is not zeroed anew by the kernel.
+//! once, not its size; and a page that has been written is not zeroed again by the kernel.
 
 use std::collections::HashMap;
 

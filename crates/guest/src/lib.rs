@@ -35,9 +35,9 @@ mod _native {
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]
-    use super::listeners::{listen_no_more, listen_to};
+    use super::listeners::{lead_to, listen_no_more, listen_to, unseen_method};
     #[pymodule_export]
-    use super::now::{rearm_now, recv_now, send_at_once, send_now};
+    use super::now::{readable_now, rearm_now, recv_now, send_at_once, send_now};
     #[pymodule_export]
     use super::permit_queue::PermitQueue;
     #[pymodule_export]

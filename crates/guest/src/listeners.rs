@@ -1,11 +1,13 @@
-//! Python code that is called before or after every call of a C function, by whatever name that is called.
+//! Python code that is called before, after or instead of every call of a C function, by whatever name that is called.
 
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_methods::call::{Call, Given};
 use greenlane_methods::table::{self, Owner, Rule};
+use greenlane_recorder::lead;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
 use std::ptr;
 
 struct Listener {
@@ -77,6 +79,55 @@ pub fn listen_to(
         Box::new(Listener { call, after }),
     )
     .map_err(PyValueError::new_err)
+}
+
+/// A callable in the place of the function.
+struct Instead(Py<PyAny>);
+
+impl Rule for Instead {
+    fn wants(&self) -> bool {
+        true
+    }
+
+    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+        // SAFETY: within the call, attached.
+        unsafe { call.hand_to(self.0.as_ptr()) }
+    }
+}
+
+/// What has a rule of its own is not called, but asked for it.
+struct Led(#[allow(dead_code)] Py<PyAny>, &'static dyn Rule);
+
+impl Rule for Led {
+    fn wants(&self) -> bool {
+        self.1.wants()
+    }
+
+    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+        // SAFETY: as the caller says.
+        unsafe { self.1.seen(call) }
+    }
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn lead_to(function: &Bound<'_, PyAny>, callable: Bound<'_, PyAny>) -> PyResult<()> {
+    guard_at_exit(function.py())?;
+    let rule: Box<dyn Rule> = match lead::of(&callable).map(|lead| ptr::from_ref(&*lead.rule)) {
+        // SAFETY: the object is held as long as its rule is.
+        Some(rule) => Box::new(Led(callable.unbind(), unsafe { &*rule })),
+        None => Box::new(Instead(callable.unbind())),
+    };
+    table::see(function, Owner::Listeners, rule).map_err(PyValueError::new_err)
+}
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn unseen_method<'py>(
+    class: &Bound<'py, PyType>,
+    function: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    table::unseen_method(class, function)?.map_err(PyValueError::new_err)
 }
 
 /// See `_native.pyi`.

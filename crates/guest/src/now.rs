@@ -41,11 +41,8 @@ pub fn send_now(fd: i32, data: &[u8]) -> PyResult<usize> {
 #[pyfunction]
 pub fn send_at_once(socket: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<usize> {
     // An empty datagram is one: 0 would have it sent twice.
-    let wanted = !data.is_empty() && data.len() <= MOST && !switch::on();
-    if !wanted || !running::has_job_that(Job::keeps_the_gil) {
-        return Ok(0);
-    }
-    let Some(fd) = quick_fd(socket) else {
+    let wanted = !data.is_empty() && data.len() <= MOST;
+    let Some(fd) = Some(socket).filter(|_| wanted).and_then(quick_fd) else {
         return Ok(0);
     };
     // A broken pipe signals, as with the interpreter's own call: whether that matters is the guest's choice.
@@ -55,12 +52,21 @@ pub fn send_at_once(socket: &Bound<'_, PyAny>, data: &[u8]) -> PyResult<usize> {
     }
 }
 
-/// The descriptor of one of the interpreter's sockets, if its family's sends wait for nothing but room (netlink's wait
-/// for locks of the kernel).
+/// Whether calls that cannot block are made with the GIL kept: in a job under permits. A recording is to see each call,
+/// and does not.
+pub fn keeps_the_gil() -> bool {
+    !switch::on() && running::has_job_that(Job::keeps_the_gil)
+}
+
+/// The descriptor of one of the interpreter's sockets, where its calls are made with the GIL kept if they need no wait:
+/// its family's wait for nothing but room and data (netlink's wait for locks of the kernel).
 ///
 /// Asked of the C class, as its own calls do: a guest's class may have a `fileno` that means something else. And asked
 /// here: between two calls of Python code another thread may close the socket and open one with the same number.
-fn quick_fd(socket: &Bound<'_, PyAny>) -> Option<i32> {
+pub fn quick_fd(socket: &Bound<'_, PyAny>) -> Option<i32> {
+    if !keeps_the_gil() {
+        return None;
+    }
     let py = socket.py();
     let asks = || {
         let class = py.import("_socket")?.getattr("socket")?;
@@ -82,19 +88,46 @@ fn send(fd: i32, data: &[u8], flags: libc::c_int) -> io::Result<usize> {
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn rearm_now(epoll_fd: i32, fd: i32, events: u32) -> PyResult<()> {
+#[pyo3(signature = (epoll_fd, fd, events, *, known=true))]
+pub fn rearm_now(epoll_fd: i32, fd: i32, events: u32, known: bool) -> PyResult<()> {
     let mut event = libc::epoll_event {
         events,
         u64: fd as u32 as u64,
     };
+    let what = match (known, events) {
+        (false, _) => libc::EPOLL_CTL_ADD,
+        (true, 0) => libc::EPOLL_CTL_DEL,
+        (true, _) => libc::EPOLL_CTL_MOD,
+    };
     // SAFETY: `event` lives as long as the call.
-    again(|| unsafe { libc::epoll_ctl(epoll_fd, libc::EPOLL_CTL_MOD, fd, &mut event) as isize })
+    again(|| unsafe { libc::epoll_ctl(epoll_fd, what, fd, &mut event) as isize })
         .map_err(as_python)?;
     Ok(())
 }
 
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn readable_now(fd: i32) -> PyResult<bool> {
+    is_ready(fd, libc::POLLIN, 0).map_err(as_python)
+}
+
+/// Whether one of `events` is there within so many milliseconds.
+pub fn is_ready(fd: i32, events: i16, most_ms: i32) -> io::Result<bool> {
+    let mut asked = libc::pollfd {
+        fd,
+        events,
+        revents: 0,
+    };
+    // SAFETY: `asked` lives as long as the call.
+    match unsafe { libc::poll(&mut asked, 1, most_ms) } {
+        0 => Ok(false),
+        count if count > 0 => Ok(true),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// The call's result, after as many tries as signals came in between.
-fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
+pub fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
     loop {
         if let Ok(result) = usize::try_from(call()) {
             return Ok(result);
@@ -107,7 +140,7 @@ fn again(mut call: impl FnMut() -> isize) -> io::Result<usize> {
 }
 
 /// As the interpreter raises it: the subclass of OSError that the number is for.
-fn as_python(error: io::Error) -> PyErr {
+pub fn as_python(error: io::Error) -> PyErr {
     let number = error.raw_os_error().unwrap_or(0);
     let text = error.to_string();
     let text = text

@@ -33,6 +33,8 @@ pub enum Shape {
     Fast,
     FastNamed,
     InClass,
+    /// No C function: an object that is called. The object that its arguments are for stands before them.
+    Object,
 }
 
 impl Shape {
@@ -66,7 +68,7 @@ pub enum Given {
 /// A C function: what a method table said before it led to us, or says still.
 #[derive(Clone, Copy)]
 pub struct Function {
-    /// Of the type that `shape` says.
+    /// Of the type that `shape` says; an object's, if it is one.
     pub address: usize,
     pub shape: Shape,
     /// The class that has the method; null for a module's function.
@@ -106,6 +108,10 @@ impl Function {
                 (Shape::InClass, Given::Vector(all, count, names)) => {
                     transmute::<*const (), InClass>(at)(this, class, all, count, names)
                 }
+                (Shape::Object, Given::Vector(all, count, names)) => {
+                    let object = self.address as *mut PyObject;
+                    ffi::PyObject_Vectorcall(object, all.sub(1), count as usize + 1, names)
+                }
                 (_, Given::Vector(all, count, names)) => {
                     transmute::<*const (), FastNamed>(at)(this, all, count, names)
                 }
@@ -124,19 +130,11 @@ impl Function {
             match self.shape {
                 Shape::NoArgs => self.pass(this, Given::Nothing, self.class),
                 Shape::One => self.pass(this, Given::One(arguments[0]), self.class),
-                Shape::Tuple | Shape::TupleNamed => {
-                    let all = ffi::PyTuple_New(count);
-                    if all.is_null() {
-                        return ptr::null_mut();
-                    }
-                    for (place, &each) in arguments.iter().enumerate() {
-                        ffi::Py_INCREF(each);
-                        ffi::PyTuple_SetItem(all, place as Py_ssize_t, each);
-                    }
-                    let result = self.pass(this, Given::Tuple(all, ptr::null_mut()), self.class);
-                    ffi::Py_DECREF(all);
-                    result
-                }
+                Shape::Tuple | Shape::TupleNamed => with_tuple(
+                    arguments.len(),
+                    |at| arguments[at],
+                    |all| self.pass(this, Given::Tuple(all, ptr::null_mut()), self.class),
+                ),
                 _ => {
                     let given = Given::Vector(arguments.as_ptr(), count, ptr::null_mut());
                     self.pass(this, given, self.class)
@@ -165,13 +163,111 @@ impl Call<'_> {
         unsafe { self.function.pass(self.this, self.given, self.class) }
     }
 
+    /// Passes it on with `ours` in the place of the argument at `place`, which came by place.
+    ///
+    /// # Safety
+    /// As of [`Call::pass`]; `ours` is an object that the caller holds.
+    pub unsafe fn pass_with(&self, place: usize, ours: *mut PyObject) -> *mut PyObject {
+        // SAFETY: the arguments of the call, within their bounds.
+        unsafe {
+            match self.given {
+                Given::Nothing => self.pass(),
+                Given::One(_) => self.function.pass(self.this, Given::One(ours), self.class),
+                Given::Tuple(all, _) if ffi::Py_REFCNT(all) == 1 => {
+                    // Made for this call: nobody else looks at it.
+                    let theirs = ffi::PyTuple_GET_ITEM(all, place as Py_ssize_t);
+                    ffi::PyTuple_SET_ITEM(all, place as Py_ssize_t, ffi::Py_NewRef(ours));
+                    let result = self.pass();
+                    ffi::PyTuple_SET_ITEM(all, place as Py_ssize_t, theirs);
+                    ffi::Py_DECREF(ours);
+                    result
+                }
+                Given::Tuple(all, named) => {
+                    let given = |at| match at == place {
+                        true => ours,
+                        false => ffi::PyTuple_GET_ITEM(all, at as Py_ssize_t),
+                    };
+                    with_tuple(self.placed(), given, |copy| {
+                        self.function
+                            .pass(self.this, Given::Tuple(copy, named), self.class)
+                    })
+                }
+                Given::Vector(_, count, names) => self.with_copy(|copy| {
+                    copy[place + 1] = ours;
+                    let given = Given::Vector(copy.as_ptr().add(1), count, names);
+                    self.function.pass(self.this, given, self.class)
+                }),
+            }
+        }
+    }
+
+    /// Calls `callable` with what the call is for, and its arguments.
+    ///
+    /// # Safety
+    /// As of [`Call::pass`].
+    pub unsafe fn hand_to(&self, callable: *mut PyObject) -> *mut PyObject {
+        // SAFETY: the arguments of the call, within their bounds.
+        unsafe {
+            match self.given {
+                Given::Tuple(all, named) => {
+                    let given = |at| match at {
+                        0 => self.this,
+                        _ => ffi::PyTuple_GET_ITEM(all, at as Py_ssize_t - 1),
+                    };
+                    with_tuple(self.placed() + 1, given, |copy| {
+                        ffi::PyObject_Call(callable, copy, named)
+                    })
+                }
+                Given::Nothing => {
+                    ffi::PyObject_Vectorcall(callable, &self.this, 1, ptr::null_mut())
+                }
+                Given::One(one) => ffi::PyObject_Vectorcall(
+                    callable,
+                    [self.this, one].as_ptr(),
+                    2,
+                    ptr::null_mut(),
+                ),
+                Given::Vector(_, count, names) => self.with_copy(|copy| {
+                    ffi::PyObject_Vectorcall(callable, copy.as_ptr(), count as usize + 1, names)
+                }),
+            }
+        }
+    }
+
+    /// Calls `then` with what the call is for and all arguments after it.
+    ///
+    /// # Safety
+    /// Within the call, which came as a vector.
+    unsafe fn with_copy(
+        &self,
+        then: impl FnOnce(&mut [*mut PyObject]) -> *mut PyObject,
+    ) -> *mut PyObject {
+        const FEW: usize = 12;
+        let Given::Vector(all, ..) = self.given else {
+            return ptr::null_mut();
+        };
+        let total = self.placed() + self.named();
+        let (mut few, mut many) = ([ptr::null_mut(); FEW], Vec::new());
+        let copy = match few.get_mut(..=total) {
+            Some(copy) => copy,
+            None => {
+                many.resize(total + 1, ptr::null_mut());
+                &mut many[..]
+            }
+        };
+        copy[0] = self.this;
+        // SAFETY: as many as the vector has, values by name after those by place.
+        unsafe { ptr::copy_nonoverlapping(all, copy.as_mut_ptr().add(1), total) };
+        then(copy)
+    }
+
     /// How many arguments came by place.
     pub fn placed(&self) -> usize {
         match self.given {
             Given::Nothing => 0,
             Given::One(_) => 1,
             // SAFETY: the tuple of the call.
-            Given::Tuple(all, _) => unsafe { ffi::PyTuple_Size(all) as usize },
+            Given::Tuple(all, _) => unsafe { ffi::PyTuple_GET_SIZE(all) as usize },
             Given::Vector(_, count, _) => count as usize,
         }
     }
@@ -182,7 +278,9 @@ impl Call<'_> {
         unsafe {
             match self.given {
                 Given::Tuple(_, names) if !names.is_null() => ffi::PyDict_Size(names) as usize,
-                Given::Vector(_, _, names) if !names.is_null() => ffi::PyTuple_Size(names) as usize,
+                Given::Vector(_, _, names) if !names.is_null() => {
+                    ffi::PyTuple_GET_SIZE(names) as usize
+                }
                 _ => 0,
             }
         }
@@ -196,7 +294,7 @@ impl Call<'_> {
             if place < count {
                 return Some(match self.given {
                     Given::One(one) => one,
-                    Given::Tuple(all, _) => ffi::PyTuple_GetItem(all, place as Py_ssize_t),
+                    Given::Tuple(all, _) => ffi::PyTuple_GET_ITEM(all, place as Py_ssize_t),
                     Given::Vector(all, _, _) => *all.add(place),
                     Given::Nothing => return None,
                 });
@@ -207,14 +305,40 @@ impl Call<'_> {
                     let found = ffi::PyDict_GetItemString(names, name.as_ptr());
                     (!found.is_null()).then_some(found)
                 }
-                Given::Vector(all, _, names) if !names.is_null() => (0..ffi::PyTuple_Size(names))
-                    .find(|&at| {
-                        let each = ffi::PyTuple_GetItem(names, at);
-                        ffi::PyUnicode_CompareWithASCIIString(each, name.as_ptr()) == 0
-                    })
-                    .map(|at| *all.add(count + at as usize)),
+                Given::Vector(all, _, names) if !names.is_null() => {
+                    (0..ffi::PyTuple_GET_SIZE(names))
+                        .find(|&at| {
+                            let each = ffi::PyTuple_GET_ITEM(names, at);
+                            ffi::PyUnicode_CompareWithASCIIString(each, name.as_ptr()) == 0
+                        })
+                        .map(|at| *all.add(count + at as usize))
+                }
                 _ => None,
             }
         }
+    }
+}
+
+/// Calls `then` with a tuple of `count` objects, borrowed from `given`; null with an error set if there is no memory.
+///
+/// # Safety
+/// The thread is attached.
+unsafe fn with_tuple(
+    count: usize,
+    given: impl Fn(usize) -> *mut PyObject,
+    then: impl FnOnce(*mut PyObject) -> *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: each place of the new tuple is filled, with a reference of its own.
+    unsafe {
+        let made = ffi::PyTuple_New(count as Py_ssize_t);
+        if made.is_null() {
+            return ptr::null_mut();
+        }
+        for at in 0..count {
+            ffi::PyTuple_SET_ITEM(made, at as Py_ssize_t, ffi::Py_NewRef(given(at)));
+        }
+        let result = then(made);
+        ffi::Py_DECREF(made);
+        result
     }
 }

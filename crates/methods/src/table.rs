@@ -1,52 +1,23 @@
 //! The words of the method tables that lead to us, and their putting back.
 
-use crate::call::{self, Call, Function, Given, Shape};
+use crate::call::{Function, Shape};
+use crate::hash;
+use crate::seen::{entrance, known, seen, word_of, Seen, MOST, SEEN};
+pub use crate::seen::{Owner, Rule};
 use greenlane_process::pages::Pages;
-use pyo3::ffi::{self, PyMethodDef, PyObject, PyTypeObject, Py_ssize_t};
+use pyo3::ffi::{self, PyMethodDef, PyObject, Py_ssize_t};
 use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// Most functions that can be seen; each has code of its own for every calling convention.
-const MOST: usize = 96;
-
-/// What is done with the calls of a function.
-pub trait Rule: Send + Sync {
-    /// Whether the calling thread's calls matter now. Asked at each call: some ns.
-    fn wants(&self) -> bool;
-
-    /// In the place of the call: gives what it gives.
-    ///
-    /// # Safety
-    /// Within the call, on its thread, attached to the main interpreter.
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject;
-}
-
-/// Who has a function seen; each puts back its own.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// Probes of blocking calls.
-    Blocking,
-    /// Listeners of single functions.
-    Listeners,
-}
-
-/// A function that is seen. Never freed: a call may be under way when it is put back.
-struct Seen {
-    entry: *mut PyMethodDef,
-    owner: Owner,
-    function: Function,
-    ours: usize,
-    rule: Box<dyn Rule>,
-}
-
-static SEEN: [AtomicPtr<Seen>; MOST] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST];
-/// How many of them are used; changed by one thread at a time.
+/// How many places of [`SEEN`] are used; changed by one thread at a time.
 static USED: Mutex<usize> = Mutex::new(0);
 
-/// Has `rule` see every call of `callable`: a builtin function, or a method of a C class. Again, after [`put_back`]: the
-/// rule of the first time goes on.
+/// Has `rule` see every call of `callable`: a builtin function, a method of a C class, or a function of Cython. Again,
+/// after [`put_back`]: the rule of the first time goes on.
 pub fn see(
     callable: &Bound<'_, PyAny>,
     owner: Owner,
@@ -73,6 +44,7 @@ pub fn see(
             unsafe { &*made }
         }
     };
+    hash::keep();
     // SAFETY: `looked_up` has found the word mapped and writable.
     let word = unsafe { word_of(entry) };
     match word.compare_exchange(
@@ -92,6 +64,7 @@ pub fn put_back(owner: Owner) {
     seen()
         .filter(|seen| seen.owner == owner)
         .for_each(Seen::put_back);
+    put_back_hash();
 }
 
 /// Likewise the word of `callable`, if it leads to us.
@@ -99,37 +72,39 @@ pub fn put_back_one(callable: &Bound<'_, PyAny>) -> Result<(), &'static str> {
     let (entry, _) = looked_up(callable)?;
     let _one_at_a_time = USED.lock().unwrap_or_else(PoisonError::into_inner);
     known(entry).into_iter().for_each(Seen::put_back);
+    put_back_hash();
     Ok(())
 }
 
-impl Seen {
-    fn put_back(&self) {
-        // SAFETY: the word was writable when it was changed, and modules of C are never unloaded.
-        let word = unsafe { word_of(self.entry) };
-        // What is no longer ours stays.
-        let _ = word.compare_exchange(
-            self.ours,
-            self.function.address,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
+fn put_back_hash() {
+    if !seen().any(Seen::leads_to_us) {
+        hash::put_back();
+    }
+}
+
+/// A method of `class` that does what `callable`, one of its own, did before its calls were seen. Made once for each that
+/// is ever asked for: its table stays.
+pub fn unseen_method<'py>(
+    class: &Bound<'py, PyType>,
+    callable: &Bound<'py, PyAny>,
+) -> PyResult<Result<Bound<'py, PyAny>, &'static str>> {
+    let (entry, function) = match looked_up(callable) {
+        Ok(found) => found,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    // SAFETY: a copy of the entry, with the word that it had; the class lives.
+    unsafe {
+        let mut copy = ptr::read(entry);
+        word_of(&raw mut copy).store(function.address, Ordering::Relaxed);
+        let copy = Box::into_raw(Box::new(copy));
+        let made = ffi::PyDescr_NewMethod(class.as_type_ptr(), copy);
+        Bound::from_owned_ptr_or_err(class.py(), made).map(Ok)
     }
 }
 
 /// The C function of `callable`, whether its calls are seen or not: to be called without being seen.
 pub fn unseen(callable: &Bound<'_, PyAny>) -> Result<Function, &'static str> {
     looked_up(callable).map(|(_, function)| function)
-}
-
-fn seen() -> impl Iterator<Item = &'static Seen> {
-    SEEN.iter().filter_map(|place| {
-        // SAFETY: null, or made by `see` and never freed.
-        unsafe { place.load(Ordering::Acquire).as_ref() }
-    })
-}
-
-fn known(entry: *const PyMethodDef) -> Option<&'static Seen> {
-    seen().find(|seen| ptr::eq(seen.entry, entry))
 }
 
 /// Whether the page at `address` may be written; None if it is not mapped. The map is read again for what it lacks.
@@ -151,7 +126,7 @@ fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function)
         if ffi::Py_TYPE(object) == &raw mut ffi::PyMethodDescr_Type {
             let method = &*object.cast::<ffi::PyMethodDescrObject>();
             (method.d_method, method.d_common.d_type)
-        } else if ffi::PyCFunction_CheckExact(object) != 0 {
+        } else if ffi::PyCFunction_CheckExact(object) != 0 || is_cythons(object) {
             let function = &*object.cast::<ffi::PyCFunctionObject>();
             (function.m_ml, ptr::null_mut())
         } else {
@@ -178,7 +153,7 @@ fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function)
         .and_then(|name| name.extract())
         .map_err(|_| "it has no name")?;
     // SAFETY: the table's own string, of a module that is never unloaded.
-    let written = unsafe { writable(name as usize).map(|_| std::ffi::CStr::from_ptr(name)) };
+    let written = unsafe { writable(name as usize).map(|_| CStr::from_ptr(name)) };
     if written.is_none_or(|written| written.to_bytes() != said.as_bytes()) {
         return Err("its method table has another name");
     }
@@ -193,130 +168,18 @@ fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function)
     ))
 }
 
+/// Whether it is a function of Cython: a type of its own, which begins as a builtin function does, has no base in common
+/// with it, and reads its method table at each call, too.
+///
 /// # Safety
-/// `entry` is a method table's entry.
-unsafe fn word_of<'a>(entry: *const PyMethodDef) -> &'a AtomicUsize {
-    // SAFETY: a function pointer, aligned, which CPython reads whole.
-    unsafe { &*(&raw const (*entry).ml_meth).cast::<AtomicUsize>() }
-}
-
-/// # Safety
-/// Called for the function that `PLACE` is of, with its arguments.
-#[inline]
-unsafe fn enter<const PLACE: usize>(
-    this: *mut PyObject,
-    class: *mut PyTypeObject,
-    given: Given,
-) -> *mut PyObject {
-    // SAFETY: the table leads here only after the place has been filled; it is never freed.
+/// A valid object.
+unsafe fn is_cythons(object: *mut PyObject) -> bool {
+    // SAFETY: the type's name is text, and lives as long as it.
     unsafe {
-        let seen = &*SEEN[PLACE].load(Ordering::Relaxed);
-        let call = Call {
-            this,
-            given,
-            class,
-            function: &seen.function,
-        };
-        // Subinterpreters share the tables.
-        if seen.rule.wants() && ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() {
-            return seen.rule.seen(&call);
-        }
-        call.pass()
+        let kind = ffi::Py_TYPE(object);
+        CStr::from_ptr((*kind).tp_name)
+            .to_bytes()
+            .ends_with(b"cython_function_or_method")
+            && (*kind).tp_basicsize >= size_of::<ffi::PyCFunctionObject>() as Py_ssize_t
     }
 }
-
-unsafe extern "C" fn no_args<const PLACE: usize>(
-    this: *mut PyObject,
-    _: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: as CPython called it; so below.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Nothing) }
-}
-
-unsafe extern "C" fn one<const PLACE: usize>(
-    this: *mut PyObject,
-    one: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::One(one)) }
-}
-
-unsafe extern "C" fn tuple<const PLACE: usize>(
-    this: *mut PyObject,
-    all: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Tuple(all, ptr::null_mut())) }
-}
-
-unsafe extern "C" fn tuple_named<const PLACE: usize>(
-    this: *mut PyObject,
-    all: *mut PyObject,
-    named: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Tuple(all, named)) }
-}
-
-unsafe extern "C" fn fast<const PLACE: usize>(
-    this: *mut PyObject,
-    all: *const *mut PyObject,
-    count: Py_ssize_t,
-) -> *mut PyObject {
-    // SAFETY: see above.
-    unsafe {
-        enter::<PLACE>(
-            this,
-            ptr::null_mut(),
-            Given::Vector(all, count, ptr::null_mut()),
-        )
-    }
-}
-
-unsafe extern "C" fn fast_named<const PLACE: usize>(
-    this: *mut PyObject,
-    all: *const *mut PyObject,
-    count: Py_ssize_t,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Vector(all, count, names)) }
-}
-
-unsafe extern "C" fn in_class<const PLACE: usize>(
-    this: *mut PyObject,
-    class: *mut PyTypeObject,
-    all: *const *mut PyObject,
-    count: Py_ssize_t,
-    names: *mut PyObject,
-) -> *mut PyObject {
-    // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, class, Given::Vector(all, count, names)) }
-}
-
-macro_rules! entrances {
-    ($($place:literal,)*) => {
-        /// The address of the code that takes the calls of the function at `place`.
-        fn entrance(place: usize, shape: Shape) -> usize {
-            match shape {
-                Shape::NoArgs => [$(no_args::<$place> as call::Pair),*][place] as usize,
-                Shape::One => [$(one::<$place> as call::Pair),*][place] as usize,
-                Shape::Tuple => [$(tuple::<$place> as call::Pair),*][place] as usize,
-                Shape::TupleNamed => [$(tuple_named::<$place> as call::Named),*][place] as usize,
-                Shape::Fast => [$(fast::<$place> as call::Fast),*][place] as usize,
-                Shape::FastNamed => [$(fast_named::<$place> as call::FastNamed),*][place] as usize,
-                Shape::InClass => [$(in_class::<$place> as call::InClass),*][place] as usize,
-            }
-        }
-    };
-}
-
-#[rustfmt::skip]
-entrances!(
-        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-        16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-        32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
-        48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
-        64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 79,
-        80, 81, 82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95,
-);

@@ -16,7 +16,7 @@ macro_rules! counters {
                 vec![$((stringify!($name), self.$name.load(Ordering::Relaxed)),)+]
             }
 
-            /// Begins anew, in a forked child.
+            /// Starts over, in a forked child.
             pub fn reset(&self) {
                 $(self.$name.store(0, Ordering::Relaxed);)+
             }

@@ -15,6 +15,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Two intervals are the same within this: the interpreter keeps whole microseconds.
 const SAME_S: f64 = 2e-6;
+/// Between two looks while nobody holds a permit: what other threads do changes slowly.
+const IDLE_LOOK_NS: u64 = 20 * LOOK_NS;
 /// The interval that permits of this process have put in force, us; 0 = none. Another [`Interval`] (a process may have
 /// two: the service's, and those that `greenlane.run` made before it) must not take it for the process' own.
 static OURS_US: AtomicU64 = AtomicU64::new(0);
@@ -69,6 +71,7 @@ impl Interval {
         }
         OURS_US.store(micros(forced.ours_s), Ordering::Relaxed);
         state.forced = Some(forced);
+        self.due_ns.store(0, Ordering::Relaxed);
         Some(forced.ours_s)
     }
 
@@ -108,7 +111,11 @@ impl Interval {
 
     /// Before each change, so that one interval was in force between two looks. Takes some 2 us.
     fn look(&self, state: &mut State, now_ns: u64, counters: &Counters) {
-        self.due_ns.store(now_ns + LOOK_NS, Ordering::Relaxed);
+        let pause_ns = match state.forced {
+            Some(_) => LOOK_NS,
+            None => IDLE_LOOK_NS,
+        };
+        self.due_ns.store(now_ns + pause_ns, Ordering::Relaxed);
         let look = Look {
             at_ns: now_ns,
             switches: voluntary_switches(),

@@ -7,6 +7,7 @@ use crate::counters::add;
 use crate::face::ThreadFace;
 use crate::gate::{Answer, Asker, Ended};
 use crate::observer;
+use crate::places::{OPENED, RESUMED};
 use crate::routes::Route;
 use crate::shared::{Mode, Shared};
 use greenlane_policy::order::Claim;
@@ -86,11 +87,16 @@ impl Job {
         mode == Mode::On && !(self.shared.late_error.is_some() && self.is_late())
     }
 
-    /// Ends the phase, unless it has ended already: the thread is about to block.
-    pub fn leave(&mut self, py: Python<'_>) {
+    /// Whether its phase runs: a call that blocks now ends it.
+    pub fn runs(&self) -> bool {
+        self.away == 0
+    }
+
+    /// Ends the phase, unless it has ended already: the thread is about to block at `place`.
+    pub fn leave(&mut self, py: Python<'_>, place: u64) {
         self.away += 1;
         if self.away == 1 {
-            self.end(py);
+            self.end(py, place);
         }
     }
 
@@ -122,14 +128,14 @@ impl Job {
     /// Takes the turn that the phase owes: it began while its thread held a lock, and the last one has been released.
     ///
     /// A driver that waits for its server inside a lock of its own (psycopg, redis-py) begins every phase that way.
-    pub fn take_owed_turn(&mut self, py: Python<'_>) {
+    pub fn take_deferred_turn(&mut self, py: Python<'_>) {
         self.ask_within_the_phase(py);
     }
 
     /// Ends the phase so that the job can go on on another thread; [`Job::resume`] answers it.
     pub fn pause(&mut self, py: Python<'_>) {
         if self.away == 0 {
-            self.end(py);
+            self.end(py, RESUMED);
         }
         self.away = 0;
     }
@@ -145,7 +151,7 @@ impl Job {
     /// Ends the job.
     pub fn close(mut self, py: Python<'_>) -> Totals {
         if self.away == 0 {
-            self.end(py);
+            self.end(py, OPENED);
         }
         if self.deadline_ns != 0 && clock::monotonic_ns() > self.deadline_ns {
             add(&self.shared.counters.jobs_late, 1);
@@ -237,6 +243,7 @@ impl Job {
 
     fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
         let shared = Arc::clone(&self.shared);
+        shared.see_gil(py);
         let from_ns = clock::monotonic_ns();
         let ended = py.detach(|| shared.gate().wait(ticket, &shared.counters));
         let waited_ns = clock::monotonic_ns().saturating_sub(from_ns);
@@ -262,7 +269,8 @@ impl Job {
         }
     }
 
-    fn end(&mut self, py: Python<'_>) {
+    /// Ends the phase; the next one begins at `place`.
+    fn end(&mut self, py: Python<'_>, place: u64) {
         let now_ns = clock::monotonic_ns();
         let burst_ns = self.burst(now_ns);
         boundaries::leave(py, &self.face);
@@ -286,8 +294,8 @@ impl Job {
                     profile.update(burst_ns, &self.shared.rule)
                 });
             }
+            self.phase = route.phase_at(place, self.shared.last_phase);
         }
-        self.phase = (self.phase + 1).min(self.shared.last_phase);
     }
 
     /// The CPU of the phase that ends now, ns; what its blocking call costs the kernel counts with the next one. A phase

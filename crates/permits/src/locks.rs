@@ -99,7 +99,7 @@ impl Given {
         face.lock_given();
         if face.should_take_its_turn() && is_me(&face) {
             if let Some(mut job) = running::take_job() {
-                job.take_owed_turn(py);
+                job.take_deferred_turn(py);
                 running::put_job(job);
             }
         }

@@ -5,35 +5,41 @@ use crate::gate::forked::ForkedGate;
 use crate::gate::{Bounds, Gate};
 use crate::interval::Interval;
 use crate::job::{Job, Totals};
+use crate::requests::Requests;
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
 use crate::shared::{Mode, Shared};
-use crate::{boundaries, face, lock_waits, running};
+use crate::{boundaries, face, lock_waits, places, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
 use greenlane_policy::weight::{Pin, Weight, WeightRule};
 use greenlane_process::clock;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use pyo3::{PyTraverseError, PyVisit};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Blocking calls of kinds up to this may raise in a late job: socket, TLS, DNS. They can time out anyway.
 const LAST_RAISING_KIND: u8 = 2;
 
-/// (phase, weights, mean_ns, samples, looks, free, weight)
-type Row = (usize, Vec<u32>, u64, u64, u32, u32, &'static str);
+/// (phase, place, weights, mean_ns, samples, looks, free, weight)
+type Row = (usize, u64, Vec<u32>, u64, u64, u32, u32, &'static str);
 
 /// See `_native.pyi`, which is the manual.
 #[pyclass(frozen, weakref, module = "greenlane._native")]
 pub struct Permits {
     shared: Arc<Shared>,
+    requests: OnceLock<Requests>,
+    /// Whether jobs are named while they run: by a framework, or by the middleware's `route`.
+    named: AtomicBool,
 }
 
 #[pymethods]
 impl Permits {
     #[new]
     #[pyo3(signature = (*, permits, heavy_ns, quantile, margin, learn_after, max_routes, max_phases, wait_max_ns,
-        share_ns, interval_s, mode, late_error=None))]
+        share_ns, interval_s, mode, permits_with_gil=1, late_error=None))]
     #[allow(clippy::too_many_arguments)] // A constructor by keyword; the settings are declared in greenlane.settings.
     fn new(
         py: Python<'_>,
@@ -48,6 +54,7 @@ impl Permits {
         share_ns: u64,
         interval_s: f64,
         mode: &str,
+        permits_with_gil: usize,
         late_error: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         guard_at_exit(py)?;
@@ -67,6 +74,7 @@ impl Permits {
             routes: Routes::new(max_routes),
             forked_gate: ForkedGate::new(Gate::new(permits, bounds, gil_enabled(py)?)),
             counters: Counters::default(),
+            permits_with_gil,
             interval: Interval::new(py, interval_s)?,
             lingers: AtomicBool::new(false),
             late_error,
@@ -75,13 +83,52 @@ impl Permits {
         });
         let stops: Weak<Shared> = Arc::downgrade(&shared);
         lock_waits::tell(stops);
-        Ok(Self { shared })
+        Ok(Self {
+            shared,
+            requests: OnceLock::new(),
+            named: AtomicBool::new(false),
+        })
+    }
+
+    #[pyo3(signature = (*, deadlines, due, always, shape))]
+    fn read_requests(
+        &self,
+        deadlines: Vec<Py<PyString>>,
+        due: Py<PyAny>,
+        always: bool,
+        shape: Py<PyAny>,
+    ) {
+        // Told again, it is the same service's.
+        let _ = self.requests.set(Requests {
+            deadlines,
+            due,
+            always,
+            shape,
+        });
+    }
+
+    #[pyo3(signature = (environ, arrival_ns=0))]
+    fn open_request(&self, environ: &Bound<'_, PyDict>, arrival_ns: u64) -> PyResult<bool> {
+        let Some(requests) = self.requests.get().filter(|_| self.opens()) else {
+            return Ok(false);
+        };
+        let arrival_ns = match arrival_ns {
+            0 => clock::monotonic_ns(),
+            known => known,
+        };
+        let due_ns = requests.due_ns(environ, arrival_ns)?;
+        let named = self.named.load(Ordering::Relaxed);
+        let route = match named {
+            true => None,
+            false => Some(requests.route(environ)?),
+        };
+        let route = route.as_ref().map(|name| name.extract::<&str>());
+        Ok(self.open(environ.py(), arrival_ns, due_ns, route.transpose()?))
     }
 
     #[pyo3(signature = (arrival_ns, deadline_ns=0, route=None))]
     fn open(&self, py: Python<'_>, arrival_ns: u64, deadline_ns: u64, route: Option<&str>) -> bool {
-        let off = self.shared.mode.load(Ordering::Relaxed) == Mode::Off as u8;
-        if running::has_job() || off && !self.shared.own_modes.load(Ordering::Relaxed) {
+        if !self.opens() {
             return false;
         }
         let Some(face) = face::face() else {
@@ -94,6 +141,13 @@ impl Permits {
         let job = Job::open(py, &self.shared, face, route, arrival_ns, deadline_ns);
         running::put_job(Box::new(job));
         true
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        match self.requests.get() {
+            Some(requests) => requests.kept(&visit),
+            None => Ok(()),
+        }
     }
 
     fn close(&self, py: Python<'_>) -> Option<(u64, u64, u64, u64)> {
@@ -115,12 +169,17 @@ impl Permits {
     }
 
     fn leave(&self, py: Python<'_>, kind: u8) -> PyResult<()> {
+        // Asked before the job is taken out: what makes frames may collect garbage, and a finalizer may block.
+        let place = match running::has_job_that(Job::runs) {
+            true => places::here(py),
+            false => places::OPENED,
+        };
         if let Some(mut job) = running::take_job() {
             if let Some(error) = late_error(py, &job, kind) {
                 running::put_job(job);
                 return Err(PyErr::from_value(error.bind(py).call0()?));
             }
-            job.leave(py);
+            job.leave(py, place);
             running::put_job(job);
         }
         Ok(())
@@ -134,6 +193,7 @@ impl Permits {
     }
 
     fn name(&self, py: Python<'_>, route: &str) {
+        self.named.store(true, Ordering::Relaxed);
         if let Some(mut job) = self.mine() {
             job.name(py, self.route(route));
             running::put_job(job);
@@ -240,12 +300,12 @@ impl Permits {
         self.shared.routes.all().iter().map(route_row).collect()
     }
 
-    #[pyo3(signature = (route, phase, *, weights, mean_ns, samples, looks, free))]
+    #[pyo3(signature = (route, place, *, weights, mean_ns, samples, looks, free))]
     #[allow(clippy::too_many_arguments)] // The fields of one stored row.
     fn restore(
         &self,
         route: &str,
-        phase: usize,
+        place: u64,
         weights: Vec<u32>,
         mean_ns: u64,
         samples: u64,
@@ -253,7 +313,8 @@ impl Permits {
         free: u32,
     ) {
         let row = PhaseRow {
-            phase: phase.min(self.shared.last_phase),
+            phase: 0,
+            place,
             weights,
             mean_ns,
             samples,
@@ -261,11 +322,18 @@ impl Permits {
             free,
             weight: Weight::Unknown,
         };
-        self.route(route).restore(&row, &self.shared.rule);
+        let last = self.shared.last_phase;
+        self.route(route).restore(&row, last, &self.shared.rule);
     }
 }
 
 impl Permits {
+    /// Whether a job would be opened on this thread now.
+    fn opens(&self) -> bool {
+        let off = self.shared.mode.load(Ordering::Relaxed) == Mode::Off as u8;
+        (!off || self.shared.own_modes.load(Ordering::Relaxed)) && !running::has_job()
+    }
+
     /// Takes this thread's job out, if it is one of ours.
     fn mine(&self) -> Option<Box<Job>> {
         let job = running::take_job()?;
@@ -327,6 +395,7 @@ fn late_error(py: Python<'_>, job: &Job, kind: u8) -> Option<Py<PyAny>> {
 fn row(row: PhaseRow) -> Row {
     (
         row.phase,
+        row.place,
         row.weights,
         row.mean_ns,
         row.samples,

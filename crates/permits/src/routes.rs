@@ -1,5 +1,6 @@
 //! What is known of each route's phases.
 
+use crate::places::OPENED;
 use greenlane_policy::burst::BurstSketch;
 use greenlane_policy::weight::{PhaseProfile, Pin, WeightRule};
 use std::collections::HashMap;
@@ -24,12 +25,45 @@ pub struct Route {
     /// Its last place among all the times that a route was asked for.
     asked: AtomicU64,
     /// Locked only with the GIL held (or on a free-threaded build), for tens of nanoseconds.
-    phases: Mutex<Vec<PhaseProfile>>,
+    phases: Mutex<Phases>,
+}
+
+/// By number, in the order in which their places were first met.
+#[derive(Default)]
+struct Phases {
+    profiles: Vec<PhaseProfile>,
+    places: Vec<u64>,
+}
+
+impl Phases {
+    /// The number of the phase that begins at `place`; where there are too many they share the last one.
+    fn number_of(&mut self, place: u64, last: usize) -> usize {
+        if self.places.is_empty() {
+            self.places.push(OPENED);
+        }
+        match self.places.iter().position(|&known| known == place) {
+            Some(number) => number,
+            None if self.places.len() <= last => {
+                self.places.push(place);
+                self.places.len() - 1
+            }
+            None => last,
+        }
+    }
+
+    fn profile(&mut self, number: usize) -> &mut PhaseProfile {
+        if self.profiles.len() <= number {
+            self.profiles.resize_with(number + 1, PhaseProfile::default);
+        }
+        &mut self.profiles[number]
+    }
 }
 
 /// A phase as it is stored and shown.
 pub struct PhaseRow {
     pub phase: usize,
+    /// Where it begins; see [`crate::places`].
+    pub place: u64,
     pub weights: Vec<u32>,
     pub mean_ns: u64,
     pub samples: u64,
@@ -45,7 +79,7 @@ impl Route {
             pin: AtomicU8::new(if name == OTHER { 2 } else { 0 }),
             mode: AtomicU8::new(INHERIT),
             asked: AtomicU64::new(0),
-            phases: Mutex::new(Vec::new()),
+            phases: Mutex::default(),
         }
     }
 
@@ -83,11 +117,12 @@ impl Route {
 
     /// Runs `work` on the profile of `phase`, which is made when missing.
     pub fn with<T>(&self, phase: usize, work: impl FnOnce(&mut PhaseProfile) -> T) -> T {
-        let mut phases = self.locked();
-        if phases.len() <= phase {
-            phases.resize_with(phase + 1, PhaseProfile::default);
-        }
-        work(&mut phases[phase])
+        work(self.locked().profile(phase))
+    }
+
+    /// The number of the phase that begins at `place`, `last` at most.
+    pub fn phase_at(&self, place: u64, last: usize) -> usize {
+        self.locked().number_of(place, last)
     }
 
     /// All phases seen.
@@ -98,6 +133,7 @@ impl Route {
             let (looks, free) = profile.looks();
             PhaseRow {
                 phase,
+                place: phases.places.get(phase).copied().unwrap_or(OPENED),
                 weights: profile.sketch().weights(),
                 mean_ns: profile.expected_ns(),
                 samples: profile.sketch().samples(),
@@ -106,15 +142,15 @@ impl Route {
                 weight: profile.weight(rule, pin),
             }
         };
-        phases.iter().enumerate().map(row).collect()
+        phases.profiles.iter().enumerate().map(row).collect()
     }
 
-    /// Replaces one phase's profile by a stored one.
-    pub fn restore(&self, row: &PhaseRow, rule: &WeightRule) {
+    /// Replaces one phase's profile by a stored one; phases from `last` on share a profile.
+    pub fn restore(&self, row: &PhaseRow, last: usize, rule: &WeightRule) {
         let sketch = BurstSketch::restore(&row.weights, row.mean_ns, row.samples);
-        self.with(row.phase, |profile| {
-            *profile = PhaseProfile::restore(sketch, row.looks, row.free, rule);
-        });
+        let mut phases = self.locked();
+        let number = phases.number_of(row.place, last);
+        *phases.profile(number) = PhaseProfile::restore(sketch, row.looks, row.free, rule);
     }
 
     /// Whether nobody would miss it after `asked` times that a route was asked for: it was scanned, or is stale.
@@ -124,13 +160,14 @@ impl Route {
         let scanned = || {
             let phases = self.locked();
             phases
+                .profiles
                 .first()
                 .is_none_or(|one| one.sketch().samples() < SCANNED)
         };
         !owned && (age > cap as u64 * STALE || scanned())
     }
 
-    fn locked(&self) -> MutexGuard<'_, Vec<PhaseProfile>> {
+    fn locked(&self) -> MutexGuard<'_, Phases> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,6 +6,7 @@ use crate::gate::Gate;
 use crate::interval::Interval;
 use crate::lock_waits::Stops;
 use crate::routes::{Route, Routes};
+use greenlane_interpreter::gil_enabled;
 use greenlane_policy::weight::WeightRule;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -59,6 +60,8 @@ pub struct Shared {
     pub routes: Routes,
     pub forked_gate: ForkedGate,
     pub counters: Counters,
+    /// How many permits there are once an import has switched the GIL of a free-threaded build on.
+    pub permits_with_gil: usize,
     pub interval: Option<Interval>,
     /// The next holder is at hand: the interval stays short until it has its permit.
     pub lingers: AtomicBool,
@@ -89,6 +92,13 @@ impl Shared {
     /// The mode that holds for `route`.
     pub fn mode_of(&self, route: &Route) -> Mode {
         Mode::of(route.mode_or(self.mode.load(Ordering::Relaxed)))
+    }
+
+    /// Asked by whoever waits: an import may have switched the GIL on.
+    pub fn see_gil(&self, py: Python<'_>) {
+        if !self.gate().has_gil() && gil_enabled(py).unwrap_or(false) {
+            self.gate().gil_is_back(self.permits_with_gil);
+        }
     }
 
     /// See [`Interval::shorten`].

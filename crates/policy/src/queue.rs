@@ -31,6 +31,8 @@ struct Holder {
     key: Key,
     size_ns: u64,
     lent: bool,
+    /// Whether it was let in beside another one.
+    express: bool,
 }
 
 /// See the module.
@@ -59,6 +61,11 @@ impl PermitQueue {
         }
     }
 
+    /// From now on there are so many (at least one). Who holds one more keeps it.
+    pub fn set_permits(&mut self, permits: usize) {
+        self.permits = permits.max(1);
+    }
+
     /// Asks for a permit. True: granted, `ticket` holds it. False: `ticket` waits.
     ///
     /// A ticket that already holds is granted again without effect; one that already waits keeps its place.
@@ -75,7 +82,18 @@ impl PermitQueue {
         };
         self.by_key.insert(waiter.key, ticket);
         self.waiters.insert(ticket, waiter);
-        self.grant().contains(&ticket)
+        // Who was charged may have opened the way for another one: that is told by `due`.
+        if self.next() != Some(ticket) {
+            return false;
+        }
+        self.take_waiter(ticket);
+        self.hold(ticket, waiter);
+        true
+    }
+
+    /// Grants what has become due since a holder was charged or called back.
+    pub fn due(&mut self) -> Granted {
+        self.grant()
     }
 
     /// Ends a hold. Unknown tickets are ignored; a lent one frees nothing.
@@ -114,6 +132,9 @@ impl PermitQueue {
         if !self.waiters.contains_key(&ticket) && !self.holders.contains_key(&ticket) {
             let (key, size_ns) = (LAST, claim.size_ns());
             self.hold(ticket, Waiter { key, size_ns });
+            self.holders
+                .entry(ticket)
+                .and_modify(|holder| holder.express = false);
         }
     }
 
@@ -163,10 +184,12 @@ impl PermitQueue {
         if self.counting < self.permits {
             return Some(ticket);
         }
-        if !self.express || self.counting > self.permits {
+        // Who was charged or came back counts as well, and does not close the way: threads would share with them, too.
+        let counting = self.holders.values().filter(|holder| !holder.lent);
+        let taken = self.counting > self.permits && counting.clone().any(|holder| holder.express);
+        if !self.express || taken {
             return None;
         }
-        let counting = self.holders.values().filter(|holder| !holder.lent);
         let last = counting.max_by_key(|holder| holder.key)?;
         let short = self.waiters.get(&ticket)?.size_ns <= last.size_ns / 2;
         (short && *key < last.key).then_some(ticket)
@@ -177,6 +200,7 @@ impl PermitQueue {
             key: waiter.key,
             size_ns: waiter.size_ns,
             lent: false,
+            express: self.counting >= self.permits,
         };
         self.holders.insert(ticket, holder);
         self.counting += 1;
@@ -252,6 +276,28 @@ mod tests {
         queue.charge(1, claim(0, 5));
         assert!(!queue.request(0, 2, claim(0, 5)));
         assert_eq!(queue.release(1), [2]);
+    }
+
+    #[test]
+    fn one_short_phase_goes_beside_however_many_were_charged() {
+        let mut queue = PermitQueue::new(1, true);
+        for ticket in 1..4 {
+            queue.charge(ticket, Claim::default());
+        }
+        assert!(queue.request(0, 4, claim(0, 6)));
+        assert!(!queue.request(0, 5, claim(0, 6)));
+        assert_eq!(queue.release(4), [5]);
+    }
+
+    #[test]
+    fn whom_a_charge_lets_in_is_told_by_due_and_not_lost() {
+        let mut queue = PermitQueue::new(1, true);
+        assert!(queue.request(0, 1, claim(0, 7)));
+        assert!(!queue.request(0, 2, claim(0, 6)));
+        queue.charge(3, Claim::default());
+        assert!(!queue.request(0, 4, claim(0, 40)));
+        assert_eq!(queue.due(), [2]);
+        assert_eq!(queue.head(), Some(4));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Stretch {
             look.switches.checked_sub(before.switches),
             look.phases.checked_sub(before.phases),
         ) else {
-            return; // Counted anew: in a forked child.
+            return; // Counted again: in a forked child.
         };
         let wakes = switches as f64 - OF_A_PHASE * phases as f64;
         let Some(ran_s) = ran_s else {

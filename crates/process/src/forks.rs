@@ -2,7 +2,7 @@
 //!
 //! A child has only the thread that forked. What other threads held or waited for is not its business, and a lock may
 //! have been copied while one of them had it. So what belongs to one process is kept with its [`generation`], and made
-//! anew where that has changed. The generation counts up inside `fork()` itself, before any Python hook of the child.
+//! again where that has changed. The generation counts up inside `fork()` itself, before any Python hook of the child.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::Once;

@@ -23,15 +23,22 @@ const DT_JMPREL: i64 = 23;
 const JUMP_SLOT: u32 = 7;
 #[cfg(target_arch = "x86_64")]
 const GLOB_DAT: u32 = 6;
+/// A pointer in data, such as in a table of functions.
+#[cfg(target_arch = "x86_64")]
+const ADDRESS: u32 = 1;
 #[cfg(target_arch = "aarch64")]
 const JUMP_SLOT: u32 = 1026;
 #[cfg(target_arch = "aarch64")]
 const GLOB_DAT: u32 = 1025;
+#[cfg(target_arch = "aarch64")]
+const ADDRESS: u32 = 257;
 /// Of other machines we know nothing.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const JUMP_SLOT: u32 = u32::MAX;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const GLOB_DAT: u32 = u32::MAX;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const ADDRESS: u32 = u32::MAX;
 
 /// Objects whose own calls are never redirected, by the beginning of their file name: the C library and what belongs
 /// to it (a name look-up is one call, whatever it does inside), and the runtimes of sanitizers.
@@ -230,7 +237,7 @@ impl<'a> Object<'a> {
                 // SAFETY: the table lies wholly within the loaded object.
                 let entry = unsafe { (start as *const Rela).add(index).read_unaligned() };
                 let kind = entry.info as u32;
-                if kind == JUMP_SLOT || kind == GLOB_DAT {
+                if kind == JUMP_SLOT || kind == GLOB_DAT || kind == ADDRESS && entry.addend == 0 {
                     self.visit_entry(&tables, entry, kind == JUMP_SLOT, visit);
                 }
             }

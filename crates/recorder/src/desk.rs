@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// What the recorder of this process shares with its writer. Made anew in a forked child; the copy is left alone.
+/// What the recorder of this process shares with its writer. Made again in a forked child; the copy is left alone.
 pub struct Desk {
     generation: u64,
     pub rings: Mutex<Vec<Arc<Ring>>>,

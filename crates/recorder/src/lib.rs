@@ -6,6 +6,7 @@
 //! | [`gevent`], [`asyncio`] | which greenlet, which task runs |
 //! | [`calls`] | the C library's blocking calls, and waits for the GIL |
 //! | [`strand`] | what one OS thread does now: which unit runs, for which job, since when |
+//! | [`lead`], [`types`] | called in the place of a program's method; C types made by hand |
 //! | [`names`] | texts that events name by number |
 //! | [`ring`], [`desk`] | one thread's events on their way to the writer; all of them |
 //! | [`writer`], [`segments`] | the native thread that drains the rings, without the GIL; its files |
@@ -28,6 +29,7 @@ mod frames;
 pub mod gevent;
 mod gil_waits;
 mod known_threads;
+pub mod lead;
 mod live;
 mod names;
 mod pending;
@@ -38,6 +40,7 @@ mod segments;
 mod spent;
 mod strand;
 pub mod switch;
+mod types;
 mod writer;
 
 pub use calls::python;

@@ -18,6 +18,8 @@ pub const BUCKETS: usize = 128;
 #[derive(Clone)]
 pub struct RouteSums {
     pub jobs: u64,
+    /// Of them: answered with a 5xx, or tasks that failed.
+    pub failed: u64,
     pub latency_ns: u64,
     pub cpu_ns: u64,
     pub io_ns: u64,
@@ -30,6 +32,7 @@ impl Default for RouteSums {
     fn default() -> Self {
         Self {
             jobs: 0,
+            failed: 0,
             latency_ns: 0,
             cpu_ns: 0,
             io_ns: 0,
@@ -61,6 +64,7 @@ pub struct Live {
     /// Sum of them, ns.
     pub lag_ns: u64,
     pub closed: u64,
+    pub failed: u64,
     /// Time in which a thread or loop ran jobs or itself, and CPU of it.
     pub busy_ns: u64,
 }
@@ -87,7 +91,7 @@ impl Live {
                     job.route = route;
                 }
             }
-            Event::JobClose { job, at_ns, .. } => self.close(job, at_ns),
+            Event::JobClose { job, at_ns, status } => self.close(job, at_ns, status),
             Event::Slice { job, cpu_ns, .. } => {
                 let cpu_ns = cpu_ns & !ESTIMATED;
                 self.busy_ns += cpu_ns;
@@ -163,14 +167,17 @@ impl Live {
         self.lag_ns += late_ns;
     }
 
-    fn close(&mut self, number: u64, at_ns: u64) {
+    fn close(&mut self, number: u64, at_ns: u64, status: u16) {
         let Some(job) = self.jobs.remove(&number) else {
             return;
         };
+        let failed = u64::from(status == 1 || status >= 500);
         self.closed += 1;
+        self.failed += failed;
         let sums = self.routes.entry(job.route).or_default();
         let latency_ns = at_ns.saturating_sub(job.arrival_ns);
         sums.jobs += 1;
+        sums.failed += failed;
         sums.latency_ns += latency_ns;
         sums.cpu_ns += job.cpu_ns;
         sums.io_ns += job.io_ns;

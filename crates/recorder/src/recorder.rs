@@ -12,13 +12,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 static NEXT_JOB: AtomicU64 = AtomicU64::new(1);
 /// The first job since recording was last switched on. Older ones may have ended unseen: what works for one is free.
 static FIRST_JOB: AtomicU64 = AtomicU64::new(0);
 
-/// (route, jobs, latency ns, cpu ns, io ns, wait ns, jobs by latency)
-type LiveRow = (String, u64, u64, u64, u64, u64, Vec<u32>);
+/// (route, jobs, latency ns, cpu ns, io ns, wait ns, jobs by latency, jobs that failed)
+type LiveRow = (String, u64, u64, u64, u64, u64, Vec<u32>, u64);
 
 /// See the module.
 #[pyclass(frozen, weakref, module = "greenlane._native")]
@@ -31,10 +32,18 @@ impl Recorder {
         Self {}
     }
 
-    #[pyo3(signature = (folder, *, max_bytes, about))]
-    fn start(&self, py: Python<'_>, folder: PathBuf, max_bytes: u64, about: &str) -> PyResult<()> {
+    #[pyo3(signature = (folder, *, max_bytes, about, keep_s=0))]
+    fn start(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        max_bytes: u64,
+        about: &str,
+        keep_s: u64,
+    ) -> PyResult<()> {
         guard_at_exit(py)?;
-        py.detach(|| writer::start(&folder, max_bytes, about))
+        let keep = Duration::from_secs(keep_s);
+        py.detach(|| writer::start(&folder, max_bytes, keep, about))
             .map_err(|error| {
                 PyOSError::new_err((error.raw_os_error().unwrap_or(0), error.to_string()))
             })
@@ -286,7 +295,16 @@ impl Recorder {
             let by_lag = live.by_lag;
             let oldest_ns = live.oldest_ns();
             let (closed, busy_ns, lag_ns) = (live.closed, live.busy_ns, live.lag_ns);
-            (closed, in_progress, busy_ns, by_lag, lag_ns, oldest_ns)
+            let failed = live.failed;
+            (
+                closed,
+                in_progress,
+                busy_ns,
+                by_lag,
+                lag_ns,
+                oldest_ns,
+                failed,
+            )
         });
         stats.set_item("jobs", live.0)?;
         stats.set_item("in_progress", live.1)?;
@@ -294,6 +312,7 @@ impl Recorder {
         stats.set_item("by_lag", live.3.to_vec())?;
         stats.set_item("lag_ns", live.4)?;
         stats.set_item("oldest_ns", live.5)?;
+        stats.set_item("failed_jobs", live.6)?;
         Ok(stats)
     }
 
@@ -308,6 +327,7 @@ impl Recorder {
                 sums.io_ns,
                 sums.wait_ns,
                 sums.by_latency.to_vec(),
+                sums.failed,
             )
         };
         routes.into_iter().map(row).collect()

@@ -3,8 +3,9 @@
 //! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
 //! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 20 ms and looks at
 //! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
-//! blocks by then, there is no sample: it is not the culprit any more. A job's slice of over a second is looked at once
-//! a second in any case, for nobody's waiting: should its process be killed, that is where it was.
+//! blocks by then, there is no sample: it is not the culprit any more. A job's slice of over 10 ms is looked at five times
+//! a second in any case, for nobody's waiting: these are the lines that the job itself computes in, and should its
+//! process be killed, that is where it was.
 //!
 //! Threads that hand a lock around (a log's, at each line) wait for the GIL only in short pieces; most of the time they
 //! wait for the lock. So a thread of a job that has waited for a lock for 5 ms is a reason to look, too. Then the looks
@@ -55,8 +56,9 @@ const UNEVEN_NS: u64 = 8_000_000;
 const OVERDUE_NS: u64 = 10_000_000;
 /// A look stands for at most this.
 const LONGEST_NS: u64 = 1_000_000_000;
-/// A job's slice as long as this is looked at though nobody waits, as often: its process may be killed in it.
-const ALONE_NS: u64 = 1_000_000_000;
+/// A job's slice as long as this is looked at though nobody waits, so often.
+const ALONE_NS: u64 = 10_000_000;
+const ALONE_EVERY_NS: u64 = 200_000_000;
 /// Without a loop, it sleeps until it is woken, or this long.
 const ASLEEP_NS: u64 = 500_000_000;
 /// Threads that run jobs whose hold of the GIL is looked at each time.
@@ -336,15 +338,20 @@ impl Sampler {
     }
 
     fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
-        if now_ns.saturating_sub(self.alone_ns) < ALONE_NS {
+        if now_ns.saturating_sub(self.alone_ns) < ALONE_EVERY_NS {
             return None;
         }
-        rings.iter().find_map(|ring| {
-            let from_ns = ring.from_ns.load(Ordering::Relaxed);
-            let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
-            let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
-            (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
-        })
+        // In turns, where there are many.
+        let first = now_ns as usize % rings.len().max(1);
+        rings[first..]
+            .iter()
+            .chain(&rings[..first])
+            .find_map(|ring| {
+                let from_ns = ring.from_ns.load(Ordering::Relaxed);
+                let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
+                let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
+                (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
+            })
     }
 
     fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {

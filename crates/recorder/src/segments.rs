@@ -1,5 +1,5 @@
 //! The files of one process: `<folder>/<pid>-<process>-<nnnn>.glr`, a new one now and then so that the oldest of all
-//! processes can be deleted when together they are too large.
+//! processes can be deleted when together they are too large, or they are too old.
 
 use greenlane_process::descriptors::{high, Identity};
 use greenlane_recording_format::chunk::{frame, Header};
@@ -8,18 +8,24 @@ use std::io::{self, Write};
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Files end in this.
 pub const SUFFIX: &str = "glr";
 /// Segments a recording is made of at its largest: what is deleted at once is one of them.
 const SEGMENTS: u64 = 32;
 const SMALLEST_BYTES: u64 = 64 << 10;
+/// The same of its age: so much longer than asked for is kept, at most.
+const AGES: u32 = 8;
 
 /// See the module.
 pub struct Segments {
     folder: PathBuf,
     process: u64,
     max_bytes: u64,
+    /// Zero = for ever.
+    keep: Duration,
+    begun: Instant,
     file: Option<(File, Identity)>,
     /// Bytes in the present file.
     length: u64,
@@ -37,11 +43,13 @@ pub struct Segments {
 
 impl Segments {
     /// Nothing is opened before the first write.
-    pub fn new(folder: &Path, process: u64, max_bytes: u64) -> Self {
+    pub fn new(folder: &Path, process: u64, max_bytes: u64, keep: Duration) -> Self {
         Self {
             folder: folder.to_owned(),
             process,
             max_bytes,
+            keep,
+            begun: Instant::now(),
             file: None,
             length: 0,
             number: 0,
@@ -60,6 +68,7 @@ impl Segments {
             let options = OpenOptions::new().append(true).create_new(true).to_owned();
             self.file = Some(self.opened(options)?);
             self.length = 0;
+            self.begun = Instant::now();
             self.allowed_bytes = self.make_room();
         }
         Ok(())
@@ -113,7 +122,8 @@ impl Segments {
             }
         }
         self.allowed_bytes = self.allowed_bytes.saturating_sub(bytes.len() as u64);
-        if self.length >= (self.max_bytes / SEGMENTS).max(SMALLEST_BYTES) {
+        let old = !self.keep.is_zero() && self.begun.elapsed() >= self.keep / AGES;
+        if old || self.length >= (self.max_bytes / SEGMENTS).max(SMALLEST_BYTES) {
             self.file = None;
             self.number += 1;
         } else if self.allowed_bytes == 0 {
@@ -174,8 +184,13 @@ impl Segments {
         let room = self.max_bytes - self.max_bytes / SEGMENTS;
         let mut total: u64 = files.iter().map(|(_, length, _)| length).sum();
         let mut count = files.len() as u64;
-        for (_, length, path) in files {
-            if total <= room {
+        let now = SystemTime::now();
+        let is_old = |written: SystemTime| {
+            let age = now.duration_since(written).unwrap_or_default();
+            !self.keep.is_zero() && age > self.keep
+        };
+        for (written, length, path) in files {
+            if total <= room && !is_old(written) {
                 break;
             }
             if fs::remove_file(path).is_ok() {

@@ -49,6 +49,7 @@ struct Plan {
     pid: u32,
     folder: PathBuf,
     max_bytes: u64,
+    keep: Duration,
     about: String,
 }
 
@@ -102,7 +103,7 @@ pub fn started_ns() -> u64 {
 /// [`Plan::about`] adds.
 ///
 /// Fails if the folder cannot be written to. Running already: nothing happens.
-pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
+pub fn start(folder: &Path, max_bytes: u64, keep: Duration, about: &str) -> io::Result<()> {
     let desk = desk();
     let thread = locked(&desk.thread);
     if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
@@ -122,6 +123,7 @@ pub fn start(folder: &Path, max_bytes: u64, about: &str) -> io::Result<()> {
         pid: std::process::id(),
         folder: folder.to_owned(),
         max_bytes,
+        keep,
         about: about.to_owned(),
     });
     note_start();
@@ -148,13 +150,14 @@ fn note_start() {
     STARTED_UNIX_NS.store(unix_ns, Ordering::Relaxed);
 }
 
-/// Describes the process anew: something of it has changed.
+/// Describes the process again: something of it has changed.
 pub fn describe(about: &str) {
     if let Some(plan) = plan() {
         replace_plan(Plan {
             pid: plan.pid,
             folder: plan.folder.clone(),
             max_bytes: plan.max_bytes,
+            keep: plan.keep,
             about: about.to_owned(),
         });
         if let (false, Some(plan)) = (pending::is_pending(), self::plan()) {
@@ -192,7 +195,7 @@ fn spawn(plan: &'static Plan) -> io::Result<()> {
         ..State::default()
     };
     desk.about.store(plan.about(), Ordering::Relaxed);
-    let segments = Segments::new(&plan.folder, process, plan.max_bytes);
+    let segments = Segments::new(&plan.folder, process, plan.max_bytes, plan.keep);
     let writer = Writer::new(desk, segments, cost::thousand_ns());
     let started = signals::with_all_blocked(|| {
         std::thread::Builder::new()

@@ -237,6 +237,24 @@ pub enum Event {
 }
 
 impl Event {
+    /// The unit that it is about, if it is about one.
+    pub fn unit(&self) -> Option<u32> {
+        match *self {
+            Self::Unit { unit, .. }
+            | Self::JobOpen { unit, .. }
+            | Self::Attach { unit, .. }
+            | Self::Slice { unit, .. }
+            | Self::Wait { unit, .. }
+            | Self::Block { unit, .. }
+            | Self::Call { unit, .. }
+            | Self::Gc { unit, .. }
+            | Self::Stack { unit, .. }
+            | Self::Running { unit, .. }
+            | Self::Look { unit, .. } => Some(unit),
+            _ => None,
+        }
+    }
+
     /// When it began and ended; the same moment twice for what takes no time.
     pub fn span_ns(&self) -> (u64, u64) {
         match *self {

@@ -1,18 +1,27 @@
 //! A whole recording after accounting: rows about processes, jobs, blame, calls, stacks.
 //!
-//! Cost: about a second a million events. Memory: the input, about 150 bytes an event of the largest process while it
-//! is laid out, and about 100 bytes an event of all of them for as long as the analysis lives.
+//! Cost: about a second a million events. Memory: about 150 bytes an event of what is laid out at a time, a process or
+//! [`PART_BYTES`] of it, its rows, and 100 bytes an event for as long as the analysis lives. Of a recording over
+//! [`KEPT_BYTES`] only the parts that were asked for last are kept; others are laid out again when they are asked for.
 
 use super::account::{account, before_open, window, Account, ByJob, Waited};
 use super::blame::Turns;
 use super::culprits::{Culprits, Names};
 use super::ending::{unfinished, End, UnfinishedRow};
-use super::life::{Life, State, NONE};
+use super::life::{Block, Life, State, NONE};
+use super::parts::{PartEvents, Parts};
 use super::read::{Scan, Skipped, Texts, Unreadable};
 use super::who::Who;
 use super::{elsewhere, unseen};
 use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, Text, WaitKind};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+/// A process with more is laid out a part at a time.
+pub const PART_BYTES: u64 = 8 << 20;
+/// Of a recording with more, no more than some parts are kept.
+pub const KEPT_BYTES: u64 = 48 << 20;
+const KEPT_PARTS: usize = 4;
 
 /// Culprits that a job's row names.
 const MOST_CULPRITS: usize = 8;
@@ -115,6 +124,17 @@ pub struct LookRow {
     pub free_ns: u64,
 }
 
+/// Where one job was while it computed, and so much of its CPU: of that, each look stands for as much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnRow {
+    pub process: u32,
+    pub job: u64,
+    pub route: Text,
+    pub stack: Text,
+    pub cpu_ns: u64,
+    pub looks: u64,
+}
+
 /// A stretch of a job's life.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRow {
@@ -135,7 +155,7 @@ struct Kept {
 }
 
 /// See the module.
-pub struct Analysis {
+pub struct Analysis<'a> {
     pub texts: Texts,
     pub skipped: Skipped,
     pub processes: Vec<ProcessRow>,
@@ -149,10 +169,25 @@ pub struct Analysis {
     pub stacks: Vec<(Text, Text, u64, u64)>,
     /// By process and job; of jobs that were looked at.
     pub looks: Vec<LookRow>,
+    /// By process and job, of jobs that were looked at.
+    pub own: Vec<OwnRow>,
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
-    kept: Vec<Kept>,
+    /// By process and part; of a large recording those that were asked for last, the last one at the end.
+    kept: Vec<((u32, u32), Kept)>,
     culprits: Culprits,
+    scan: Scan<'a>,
+    /// By process; None = it is one part.
+    parts: Vec<Option<Parts>>,
+    keeps_all: bool,
+}
+
+/// What is counted of a part: its own events, what ends in its own time, its own jobs.
+struct Own<'a> {
+    around: &'a [Event],
+    events: Range<usize>,
+    ns: Range<u64>,
+    jobs: &'a dyn Fn(u64) -> bool,
 }
 
 /// What blame is collected in while processes are read.
@@ -174,10 +209,19 @@ enum Place {
     Nowhere,
 }
 
-impl Analysis {
+impl<'a> Analysis<'a> {
     /// Reads files, each with chunks of any processes in any order.
-    pub fn new(inputs: Vec<&[u8]>) -> Result<Self, Unreadable> {
-        let mut scan = Scan::new(inputs)?;
+    pub fn new(inputs: Vec<&'a [u8]>) -> Result<Self, Unreadable> {
+        Self::of(Scan::new(inputs)?)
+    }
+
+    /// The same of the chunks that were found.
+    pub fn of(scan: Scan<'a>) -> Result<Self, Unreadable> {
+        Self::cut(scan, PART_BYTES, KEPT_BYTES)
+    }
+
+    /// The same, with other sizes of a part and of what is kept whole.
+    pub fn cut(scan: Scan<'a>, part_bytes: u64, kept_bytes: u64) -> Result<Self, Unreadable> {
         let mut texts = Texts::default();
         let culprits = Culprits::new(&mut texts);
         let mut analysis = Self {
@@ -191,80 +235,167 @@ impl Analysis {
             unfinished: Vec::new(),
             stacks: Vec::new(),
             looks: Vec::new(),
+            own: Vec::new(),
             samples: Vec::new(),
             kept: Vec::new(),
             culprits,
+            keeps_all: scan.bytes() <= kept_bytes,
+            scan,
+            parts: Vec::new(),
         };
         let mut sums = Sums::default();
-        for index in 0..scan.origins.len() {
-            let events = scan.events(index, &mut analysis.texts);
-            let mut life = Life::new(&events);
-            unseen::tell_apart(&events, &life.units, &mut life.pieces, &mut life.starts);
-            elsewhere::tell_apart(
-                &events,
-                &life.jobs,
-                &life.units,
-                &mut life.pieces,
-                &mut life.starts,
-            );
-            let names = Names::new(&life, &mut analysis.texts);
-            let origin = &scan.origins[index];
+        for index in 0..analysis.scan.origins.len() {
+            let origin = &analysis.scan.origins[index];
             let mut row = ProcessRow {
                 pid: origin.pid,
                 lost_events: origin.lost_events,
                 torn_bytes: origin.torn_bytes,
                 dropped_chunks: origin.dropped_chunks,
                 missing_chunks: origin.missing_chunks,
-                unknown_units: life.unknown_units,
+                from_ns: u64::MAX,
                 ..ProcessRow::default()
             };
-            let by_unit = analysis.rows(index as u32, &events, &life, &names, &mut row, &mut sums);
-            drop(events);
-            let by_job = ByJob::new(&life);
-            let marks = row.marks.iter();
-            let marks = marks.map(|&(at_ns, what)| (at_ns, analysis.texts.get(what)));
-            let end = End::of(row.to_ns, marks);
-            for (job, mut left) in unfinished(&life, &by_job, end, &by_unit) {
-                (left.process, left.route) = (index as u32, names.routes[job as usize]);
-                analysis.unfinished.push(left);
+            let parts = Parts::of(&mut analysis.scan, index, part_bytes, &mut analysis.texts);
+            if let Some(Event::About { json, .. }) = parts.as_ref().and_then(Parts::about) {
+                row.about = json;
             }
-            let who = Who::new(&life, &names, &mut analysis.culprits);
-            for &(_, _, by) in life.parked.values().flatten() {
-                analysis.culprits.number((by, -1));
+            let count = parts.as_ref().map_or(1, Parts::count);
+            analysis.parts.push(parts);
+            for part in 0..count {
+                analysis.part(index as u32, part, part + 1 == count, &mut row, &mut sums);
             }
-            let kept = Kept {
-                life,
-                by_job,
-                names,
-                who,
-            };
-            analysis.account(index as u32, &kept, &mut row, &mut sums);
+            row.from_ns = row.from_ns.min(row.to_ns);
             analysis.processes.push(row);
-            analysis.kept.push(kept);
         }
-        analysis.skipped = scan.skipped;
+        analysis.skipped = analysis.scan.skipped;
         analysis.finish(sums);
         Ok(analysis)
+    }
+
+    /// What a part of a process adds to the rows.
+    fn part(&mut self, process: u32, part: u32, last: bool, row: &mut ProcessRow, sums: &mut Sums) {
+        let parts = std::mem::take(&mut self.parts);
+        let (read, life, names) = self.laid_out(&parts, process, part);
+        row.unknown_units += life.unknown_units;
+        let jobs = |job: u64| match &parts[process as usize] {
+            Some(parts) => parts.of_job(job) == part,
+            None => true,
+        };
+        let own = Own {
+            around: &read.events,
+            events: read.own.clone(),
+            ns: read.own_ns.clone(),
+            jobs: &jobs,
+        };
+        let looked_at = self.own.len();
+        let by_unit = self.rows(process, &life, &names, row, sums, &own);
+        let by_job = ByJob::new(&life);
+        if last && !self.scan.origins[process as usize].goes_on {
+            row.marks.sort_unstable();
+            let marks = row.marks.iter();
+            let marks = marks.map(|&(at_ns, what)| (at_ns, self.texts.get(what)));
+            let end = End::of(row.to_ns, marks);
+            for (job, mut left) in unfinished(&life, &by_job, end, &by_unit) {
+                (left.process, left.route) = (process, names.routes[job as usize]);
+                self.unfinished.push(left);
+            }
+        }
+        drop(read);
+        let kept = self.kept(life, by_job, names);
+        self.account(process, &kept, row, sums, &jobs, looked_at);
+        self.parts = parts;
+        self.keep((process, part), kept);
+    }
+
+    /// A part's events and what they mean.
+    fn laid_out(
+        &mut self,
+        parts: &[Option<Parts>],
+        process: u32,
+        part: u32,
+    ) -> (PartEvents, Life, Names) {
+        let origin = process as usize;
+        let read = match &parts[origin] {
+            Some(parts) => parts.events(&mut self.scan, origin, part, &mut self.texts),
+            None => {
+                let events = self.scan.events(origin, &mut self.texts);
+                PartEvents {
+                    own: 0..events.len(),
+                    own_ns: 0..u64::MAX,
+                    events,
+                }
+            }
+        };
+        let mut life = Life::new(&read.events);
+        let (pieces, starts) = (&mut life.pieces, &mut life.starts);
+        unseen::tell_apart(&read.events, &life.units, pieces, starts);
+        elsewhere::tell_apart(&read.events, &life.jobs, &life.units, pieces, starts);
+        let names = Names::new(&life, &mut self.texts);
+        (read, life, names)
+    }
+
+    fn kept(&mut self, life: Life, by_job: ByJob, names: Names) -> Kept {
+        let who = Who::new(&life, &names, &mut self.culprits);
+        for &(_, _, by) in life.parked.values().flatten() {
+            self.culprits.number((by, -1));
+        }
+        Kept {
+            life,
+            by_job,
+            names,
+            who,
+        }
+    }
+
+    fn keep(&mut self, key: (u32, u32), kept: Kept) {
+        if !self.keeps_all && self.kept.len() == KEPT_PARTS {
+            self.kept.remove(0);
+        }
+        self.kept.push((key, kept));
+    }
+
+    /// What is left of the part that a job is of; laid out again if need be. To be given back to [`Analysis::keep`].
+    fn take(&mut self, process: u32, job: u64) -> Option<((u32, u32), Kept)> {
+        let part = match self.parts.get(process as usize)? {
+            Some(parts) => parts.of_job(job),
+            None => 0,
+        };
+        let key = (process, part);
+        if let Some(at) = self.kept.iter().position(|kept| kept.0 == key) {
+            return Some(self.kept.remove(at));
+        }
+        if self.kept.len() == KEPT_PARTS {
+            self.kept.remove(0);
+        }
+        let parts = std::mem::take(&mut self.parts);
+        let (read, life, names) = self.laid_out(&parts, process, part);
+        self.parts = parts;
+        drop(read);
+        let by_job = ByJob::new(&life);
+        Some((key, self.kept(life, by_job, names)))
     }
 
     /// Rows that need no accounting. Gives the stacks of each unit, by time.
     fn rows(
         &mut self,
         process: u32,
-        events: &[Event],
         life: &Life,
         names: &Names,
         row: &mut ProcessRow,
         sums: &mut Sums,
+        own: &Own<'_>,
     ) -> HashMap<u32, Vec<(u64, Text)>> {
         let mut stacks: HashMap<u32, Vec<(u64, Text)>> = HashMap::new();
         let mut looks: BTreeMap<u64, LookRow> = BTreeMap::new();
-        let waits = Waits::of(events);
-        (row.from_ns, row.to_ns) = (u64::MAX, 0);
-        for event in events {
-            let (from_ns, to_ns) = event.span_ns();
-            row.from_ns = row.from_ns.min(from_ns);
-            row.to_ns = row.to_ns.max(to_ns);
+        let mut seen: BTreeMap<(u64, Text), u64> = BTreeMap::new();
+        let waits = Waits::of(own.around);
+        for (number, event) in own.around.iter().enumerate() {
+            let counts = own.events.contains(&number);
+            if counts && !matches!(event, Event::Unit { .. } | Event::About { .. }) {
+                let (from_ns, to_ns) = event.span_ns();
+                row.from_ns = row.from_ns.min(from_ns);
+                row.to_ns = row.to_ns.max(to_ns);
+            }
             match *event {
                 Event::Call {
                     from_ns,
@@ -277,7 +408,7 @@ impl Analysis {
                     operation,
                     outcome,
                     own_ns,
-                } => {
+                } if counts => {
                     let number = life.job_number(job);
                     let route = names.routes.get(number as usize).copied().unwrap_or(0);
                     self.calls.push(CallRow {
@@ -303,7 +434,10 @@ impl Analysis {
                     stack,
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
-                    if weight_ns == 0 {
+                    if job != 0 && (own.jobs)(job) {
+                        *seen.entry((job, stack)).or_default() += 1;
+                    }
+                    if weight_ns == 0 || !counts {
                         continue; // Nobody waited: only where it was.
                     }
                     let number = life.job_number(job);
@@ -322,7 +456,7 @@ impl Analysis {
                     job,
                     weight_ns,
                     free,
-                } if life.computed(unit, job, at_ns) => {
+                } if (own.jobs)(job) && life.computed(unit, job, at_ns) => {
                     let of_job = looks.entry(job).or_insert(LookRow {
                         process,
                         job,
@@ -336,7 +470,7 @@ impl Analysis {
                         of_job.free_ns = of_job.free_ns.saturating_add(weight_ns);
                     }
                 }
-                Event::Process { .. } => self.samples.push((process, *event)),
+                Event::Process { .. } if counts => self.samples.push((process, *event)),
                 Event::Cost { at_ns, .. } => {
                     let known = row.cost.map_or(0, |cost| cost.span_ns().0);
                     row.cost = if at_ns >= known {
@@ -346,17 +480,25 @@ impl Analysis {
                     };
                 }
                 Event::About { json, .. } => row.about = json,
-                Event::Mark { at_ns, what } => row.marks.push((at_ns, what)),
+                Event::Mark { at_ns, what } if counts => row.marks.push((at_ns, what)),
                 _ => {}
             }
         }
         self.looks.extend(looks.into_values());
-        row.from_ns = row.from_ns.min(row.to_ns);
-        row.marks.sort_unstable();
+        let seen = seen.into_iter();
+        self.own.extend(seen.map(|((job, stack), looks)| OwnRow {
+            process,
+            job,
+            route: 0,
+            stack,
+            cpu_ns: 0,
+            looks,
+        }));
         for stacks in stacks.values_mut() {
             stacks.sort_unstable();
         }
-        for block in life.blocks.iter().filter(|block| block.held) {
+        let held = |block: &&Block| block.held && own.ns.contains(&block.to_ns);
+        for block in life.blocks.iter().filter(held) {
             let unit = life.units[block.unit as usize].id;
             let of_unit = stacks.get(&unit).map_or(&[][..], Vec::as_slice);
             let first = of_unit.partition_point(|one| one.0 < block.from_ns);
@@ -394,7 +536,15 @@ impl Analysis {
     }
 
     /// Rows of the jobs of one process, and who is to blame for their waits.
-    fn account(&mut self, process: u32, kept: &Kept, row: &mut ProcessRow, sums: &mut Sums) {
+    fn account(
+        &mut self,
+        process: u32,
+        kept: &Kept,
+        row: &mut ProcessRow,
+        sums: &mut Sums,
+        mine: &dyn Fn(u64) -> bool,
+        looked_at: usize,
+    ) {
         let Kept {
             life,
             by_job,
@@ -406,12 +556,16 @@ impl Analysis {
         let mut of_wait = Tally::new(self.culprits.len());
         let mut of_job = Tally::new(self.culprits.len());
         for (number, job) in life.jobs.iter().enumerate() {
+            if !mine(job.id) {
+                continue;
+            }
             let (Some(opened), Some((_, end_ns))) = (job.opened, window(job)) else {
                 row.unfinished_jobs += 1;
                 continue;
             };
             let account = account(life, by_job, number as u32, &mut waits);
             let route = names.routes[number];
+            computed_in(&mut self.own[looked_at..], job.id, route, account.cpu_ns);
             for wait in &waits {
                 let place = place(life, wait);
                 by_victim
@@ -505,7 +659,13 @@ impl Analysis {
 
     /// The life of one job, stretch by stretch; None = there is no such job, or it was cut off.
     pub fn segments(&mut self, process: u32, job: u64) -> Option<Vec<SegmentRow>> {
-        let kept = self.kept.get(process as usize)?;
+        let (key, kept) = self.take(process, job)?;
+        let segments = self.segments_of(&kept, job);
+        self.keep(key, kept);
+        segments
+    }
+
+    fn segments_of(&mut self, kept: &Kept, job: u64) -> Option<Vec<SegmentRow>> {
         let life = &kept.life;
         let number = life.job_number(job);
         let row = life.jobs.get(number as usize)?;
@@ -549,7 +709,6 @@ impl Analysis {
         found.sort_by_key(|one| (one.1, one.0, one.2));
         let mut segments = Vec::with_capacity(found.len());
         for (unit, from_ns, to_ns, state, block) in found {
-            let kept = &self.kept[process as usize];
             let name = kept.life.units[unit as usize].name;
             let block = kept.life.blocks.get(block as usize).copied();
             let (state, kind, label) = match state {
@@ -583,10 +742,22 @@ impl Analysis {
     }
 
     /// Who is to blame for what a job waited between two moments: (culprit, ns), most first.
-    pub fn culprits(&self, process: u32, job: u64, from_ns: u64, to_ns: u64) -> Vec<(Text, u64)> {
-        let Some(kept) = self.kept.get(process as usize) else {
+    pub fn culprits(
+        &mut self,
+        process: u32,
+        job: u64,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> Vec<(Text, u64)> {
+        let Some((key, kept)) = self.take(process, job) else {
             return Vec::new();
         };
+        let found = self.culprits_of(&kept, job, from_ns, to_ns);
+        self.keep(key, kept);
+        found
+    }
+
+    fn culprits_of(&self, kept: &Kept, job: u64, from_ns: u64, to_ns: u64) -> Vec<(Text, u64)> {
         let number = kept.life.job_number(job);
         let whole = kept.life.jobs.get(number as usize).and_then(window);
         if whole.is_none() {
@@ -701,6 +872,17 @@ fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &m
         _ => culprits.unknown,
     };
     tally.add(nobody, left_ns);
+}
+
+/// Shares a job's CPU out among the places where it was seen, which stand together.
+fn computed_in(own: &mut [OwnRow], job: u64, route: Text, cpu_ns: u64) {
+    let first = own.partition_point(|row| row.job < job);
+    let end = first + own[first..].partition_point(|row| row.job == job);
+    let looks: u64 = own[first..end].iter().map(|row| row.looks).sum();
+    for row in &mut own[first..end] {
+        row.route = route;
+        row.cpu_ns = (u128::from(cpu_ns) * u128::from(row.looks) / u128::from(looks)) as u64;
+    }
 }
 
 /// Which slices of the culprits did it, and how long they were.

@@ -158,7 +158,7 @@ fn sums(rows: impl Iterator<Item = (u32, u64)>) -> Vec<(u32, u64)> {
 pub struct Candidate {
     pub from_ns: u64,
     pub to_ns: u64,
-    pub rank: u8,
+    pub rank: (u8, u64),
     pub culprit: u32,
     pub span: u32,
 }
@@ -173,7 +173,7 @@ pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
         }
     }
     moments.sort_unstable();
-    let mut active: std::collections::BTreeSet<(u8, u32)> = Default::default();
+    let mut active: std::collections::BTreeSet<((u8, u64), u32)> = Default::default();
     let (mut turns, mut last_ns, mut now, mut next) = (Vec::new(), 0, Vec::new(), 0);
     for (at_ns, begins, index) in moments {
         if let (true, Some(&(rank, _))) = (last_ns < at_ns, active.first()) {

@@ -247,7 +247,8 @@ fn looked_at(cpu_ns: u64, looks: &[(u64, u32, u64, bool)]) -> Vec<LookRow> {
         free,
     });
     events.extend(looks);
-    let analysis = Analysis::new(vec![&chunk(1, 0, &events)]).expect("readable");
+    let bytes = chunk(1, 0, &events);
+    let analysis = Analysis::new(vec![&bytes]).expect("readable");
     analysis.looks
 }
 
@@ -466,7 +467,8 @@ fn impossible_events_never_panic_and_sums_stay_exact() {
         let events: Vec<Event> = (0..numbers.below(40))
             .map(|_| hostile_event(&mut numbers))
             .collect();
-        let mut analysis = Analysis::new(vec![&chunk(1, 0, &events)]).expect("a whole chunk");
+        let bytes = chunk(1, 0, &events);
+        let mut analysis = Analysis::new(vec![&bytes]).expect("a whole chunk");
         for job in analysis.jobs.clone() {
             let sum = job.account.explained_ns() + job.account.residual_ns;
             assert_eq!(sum, job.end_ns - job.arrival_ns);

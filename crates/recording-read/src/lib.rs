@@ -3,6 +3,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`read`] | finds the chunks of a recording, whole or damaged |
+//! | [`parts`] | a large process, a part at a time |
 //! | [`life`] | what each unit did at each moment |
 //! | [`account`] | where each job's time went |
 //! | [`blame`] | who had what others waited for: turns and their sums |
@@ -20,6 +21,7 @@ pub mod culprits;
 mod elsewhere;
 pub mod ending;
 pub mod life;
+pub mod parts;
 pub mod read;
 mod unseen;
 pub mod who;

@@ -9,7 +9,7 @@ use greenlane_recording_format::chunk::{checksum, Header, Refused, HEADER, MAGIC
 use greenlane_recording_format::codec::{Decoder, Record};
 use greenlane_recording_format::event::{Event, Text};
 use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 /// Bytes that are checksummed at most, in times of the input.
 pub const EFFORT: u64 = 8;
@@ -25,6 +25,8 @@ pub enum Unreadable {
     Newer(u16),
     /// Ours, but no chunk is whole.
     Damaged,
+    /// Nothing was recorded between the two moments that were asked for.
+    Outside,
 }
 
 /// What was skipped.
@@ -55,6 +57,8 @@ pub struct Origin {
     pub dropped_chunks: u64,
     /// Chunks missing between those that are there.
     pub missing_chunks: u64,
+    /// It goes on behind the window: see [`Scan::within`].
+    pub goes_on: bool,
     chunks: Vec<Chunk>,
 }
 
@@ -69,9 +73,14 @@ struct Chunk {
 /// The chunks of a recording, by process, in order.
 pub struct Scan<'a> {
     inputs: Vec<&'a [u8]>,
+    window_ns: RangeInclusive<u64>,
     pub origins: Vec<Origin>,
     pub skipped: Skipped,
+    release: Release,
 }
+
+/// Told of bytes that are not needed for now: those of a file may leave the memory.
+pub type Release = fn(&[u8]);
 
 /// A chunk that is not whole.
 struct Broken {
@@ -118,6 +127,11 @@ impl Texts {
 impl<'a> Scan<'a> {
     /// Finds the chunks in files, each of which holds chunks of any process in any order.
     pub fn new(inputs: Vec<&'a [u8]>) -> Result<Self, Unreadable> {
+        Self::releasing(inputs, |_| ())
+    }
+
+    /// The same; `release` hears what has been read.
+    pub fn releasing(inputs: Vec<&'a [u8]>, release: Release) -> Result<Self, Unreadable> {
         let mut found: BTreeMap<u64, Origin> = BTreeMap::new();
         let (mut skipped, mut broken) = (Skipped::default(), Vec::new());
         let (mut newer, mut ours) = (None, false);
@@ -189,6 +203,7 @@ impl<'a> Scan<'a> {
                         }
                     }
                 };
+                release(&bytes[at..at + step]);
                 at += step;
                 before = ended;
             }
@@ -224,35 +239,143 @@ impl<'a> Scan<'a> {
         origins.sort_by_key(|origin| (origin.chunks[0].base_ns, origin.process));
         Ok(Self {
             inputs,
+            window_ns: 0..=u64::MAX,
             origins,
             skipped,
+            release,
         })
+    }
+
+    /// Only what was written between two moments, monotonic, to a chunk's length; and of what is true since long: who
+    /// the process and its units are.
+    pub fn within(mut self, window_ns: RangeInclusive<u64>) -> Result<Self, Unreadable> {
+        let inside = |chunk: &Chunk| window_ns.contains(&chunk.base_ns);
+        self.origins
+            .retain(|origin| origin.chunks.iter().any(inside));
+        if self.origins.is_empty() {
+            return Err(Unreadable::Outside);
+        }
+        for origin in &mut self.origins {
+            let behind = |chunk: &Chunk| chunk.base_ns > *window_ns.end();
+            origin.goes_on = origin.chunks.iter().any(behind);
+        }
+        self.window_ns = window_ns;
+        Ok(self)
     }
 
     /// The events of one process, chunk by chunk, with the numbers that `texts` gives. Counts what makes no sense.
     pub fn events(&mut self, origin: usize, texts: &mut Texts) -> Vec<Event> {
         let mut events = Vec::new();
-        for chunk in &self.origins[origin].chunks {
-            let payload = &self.inputs[chunk.input][chunk.payload.clone()];
-            let mut numbers: HashMap<Text, Text> = HashMap::new();
-            for record in Decoder::new(payload, chunk.base_ns).flatten() {
-                if let Record::Text(number, text) = record {
-                    numbers.insert(number, texts.number(text));
+        for chunk in 0..self.chunks(origin) {
+            let inside = self.inside(origin, chunk);
+            self.counted(origin, chunk, texts, |event| {
+                if inside || holds_for_long(&event) {
+                    events.push(event);
                 }
+            });
+        }
+        events
+    }
+
+    /// How many chunks a process has.
+    pub fn chunks(&self, origin: usize) -> usize {
+        self.origins[origin].chunks.len()
+    }
+
+    /// Of all processes, the bytes that are in the window.
+    pub fn bytes(&self) -> u64 {
+        let chunks = self.origins.iter().flat_map(|origin| &origin.chunks);
+        let inside = chunks.filter(|chunk| self.window_ns.contains(&chunk.base_ns));
+        inside.map(|chunk| chunk.payload.len() as u64).sum()
+    }
+
+    /// The chunks of a process that are in the window, in ranges of about so many bytes.
+    pub fn cuts(&self, origin: usize, most: u64) -> Vec<Range<usize>> {
+        let mut cuts: Vec<Range<usize>> = Vec::new();
+        let mut bytes = 0;
+        for (number, chunk) in self.origins[origin].chunks.iter().enumerate() {
+            if !self.inside(origin, number) {
+                continue;
             }
-            for record in Decoder::new(payload, chunk.base_ns) {
-                match record {
-                    Ok(Record::Event(event)) => events.push(renumbered(event, &numbers)),
-                    Ok(Record::Text(..)) => {}
-                    Ok(Record::Unknown(_)) => self.skipped.unknown_records += 1,
-                    Err(_) => {
-                        self.skipped.damaged_chunks += 1;
-                        self.skipped.damaged_bytes += payload.len() as u64;
-                    }
+            let size = chunk.payload.len() as u64;
+            match cuts.last_mut() {
+                Some(last) if bytes + size <= most && last.end == number => {
+                    last.end += 1;
+                    bytes += size;
+                }
+                _ => {
+                    cuts.push(number..number + 1);
+                    bytes = size;
                 }
             }
         }
-        events
+        cuts
+    }
+
+    /// The chunk that has what happened at that moment; writing it began later.
+    pub fn chunk_at(&self, origin: usize, at_ns: u64) -> usize {
+        let chunks = &self.origins[origin].chunks;
+        chunks.partition_point(|chunk| chunk.base_ns <= at_ns)
+    }
+
+    /// When writing a chunk began.
+    pub fn base_ns(&self, origin: usize, chunk: usize) -> u64 {
+        self.origins[origin].chunks[chunk].base_ns
+    }
+
+    /// What is left of a chunk is not needed for now.
+    pub fn done_with(&self, origin: usize, chunk: usize) {
+        let chunk = &self.origins[origin].chunks[chunk];
+        (self.release)(&self.inputs[chunk.input][chunk.payload.clone()]);
+    }
+
+    /// Tells the events of a chunk, and counts what makes no sense.
+    pub fn counted(
+        &mut self,
+        origin: usize,
+        chunk: usize,
+        texts: &mut Texts,
+        tell: impl FnMut(Event),
+    ) {
+        let skipped = self.decoded(origin, chunk, texts, tell);
+        self.skipped.unknown_records += skipped.unknown_records;
+        self.skipped.damaged_chunks += skipped.damaged_chunks;
+        self.skipped.damaged_bytes += skipped.damaged_bytes;
+    }
+
+    /// Tells the events of a chunk with the numbers that `texts` gives; gives what made no sense.
+    pub fn decoded(
+        &self,
+        origin: usize,
+        chunk: usize,
+        texts: &mut Texts,
+        mut tell: impl FnMut(Event),
+    ) -> Skipped {
+        let chunk = &self.origins[origin].chunks[chunk];
+        let payload = &self.inputs[chunk.input][chunk.payload.clone()];
+        let mut skipped = Skipped::default();
+        let mut numbers: HashMap<Text, Text> = HashMap::new();
+        for record in Decoder::new(payload, chunk.base_ns).flatten() {
+            if let Record::Text(number, text) = record {
+                numbers.insert(number, texts.number(text));
+            }
+        }
+        for record in Decoder::new(payload, chunk.base_ns) {
+            match record {
+                Ok(Record::Event(event)) => tell(renumbered(event, &numbers)),
+                Ok(Record::Text(..)) => {}
+                Ok(Record::Unknown(_)) => skipped.unknown_records += 1,
+                Err(_) => {
+                    skipped.damaged_chunks += 1;
+                    skipped.damaged_bytes += payload.len() as u64;
+                }
+            }
+        }
+        skipped
+    }
+
+    fn inside(&self, origin: usize, chunk: usize) -> bool {
+        self.window_ns.contains(&self.base_ns(origin, chunk))
     }
 }
 
@@ -270,6 +393,11 @@ impl Origin {
         self.missing_chunks = u64::from(last - first) + 1 - self.chunks.len() as u64;
         (before - self.chunks.len()) as u64
     }
+}
+
+/// Who somebody is holds for the chunks behind as well.
+fn holds_for_long(event: &Event) -> bool {
+    matches!(event, Event::Unit { .. } | Event::About { .. })
 }
 
 /// How far it is to the next magic behind the first byte, or to the end.

@@ -171,18 +171,30 @@ fn occupied(
     threads
 }
 
-/// Who may have had the GIL: who ran, else who was off the core within its slice.
+/// Who may have had the GIL: who ran, or was off the core within its slice. Of several it is the one that began last: it
+/// began by taking the GIL. Who is in a call that nobody saw has given it away, more likely than not.
 fn runners(threads: &BTreeMap<u64, Vec<Occupied>>) -> Vec<Candidate> {
-    let runs = |one: &&Occupied| matches!(one.by, By::Running | By::OffTheCore | By::Unseen);
-    let all = threads.values().flatten().filter(runs);
-    let candidates = all.map(|one| Candidate {
-        from_ns: one.from_ns,
-        to_ns: one.to_ns,
-        rank: u8::from(one.by != By::Running),
-        culprit: one.culprit,
-        span: one.span,
-    });
-    candidates.collect()
+    let mut candidates = Vec::new();
+    for occupied in threads.values() {
+        let (mut begun_ns, mut until_ns) = (0, 0);
+        for one in occupied {
+            if !matches!(one.by, By::Running | By::OffTheCore | By::Unseen) {
+                continue;
+            }
+            if one.from_ns != until_ns {
+                begun_ns = one.from_ns;
+            }
+            until_ns = one.to_ns;
+            candidates.push(Candidate {
+                from_ns: one.from_ns,
+                to_ns: one.to_ns,
+                rank: (u8::from(one.by == By::Unseen), u64::MAX - begun_ns),
+                culprit: one.culprit,
+                span: one.span,
+            });
+        }
+    }
+    candidates
 }
 
 /// Who had a thread. While it waited for the GIL, who had that.
@@ -261,7 +273,7 @@ fn pool(
             candidates.push(Candidate {
                 from_ns: piece.from_ns,
                 to_ns: piece.to_ns,
-                rank: 0,
+                rank: (0, 0),
                 culprit: culprits.number((names.routes[piece.job as usize], -1)),
                 span: spans.of(piece),
             });
@@ -271,7 +283,7 @@ fn pool(
     candidates.extend(gil.all().iter().map(|turn| Candidate {
         from_ns: turn.from_ns,
         to_ns: turn.to_ns,
-        rank: 1,
+        rank: (1, 0),
         culprit: turn.culprit,
         span: turn.span,
     }));

@@ -23,7 +23,7 @@ impl Bulkheads {
                     limit,
                     ..rule.general.clone()
                 };
-                upstreams.set(&upstream.name, 0, Some(own));
+                upstreams.set(upstream, 0, Some(own));
             }
         }
         Self {

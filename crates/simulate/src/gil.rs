@@ -1,13 +1,12 @@
 //! Who waits for a GIL, and to whom it goes: CPython's `take_gil` and `drop_gil` over a condition variable of glibc.
 //!
 //! Who waits does so for one switch interval at a time. If the GIL has not changed hands in it, the waiter then asks
-//! the holder to drop it; in any case it waits anew, behind all others, because the condition variable goes by who has
+//! the holder to drop it; in any case it waits again, behind all others, because the condition variable goes by who has
 //! begun to wait first and a wait that has run out has left it. From this follows who is next:
 //!
 //! - Who comes in the middle of a turn (from an upstream) is next, however many compute: by the end of the turn they
-//!   have all begun anew, behind him.
+//!   have all started over, behind him.
 //! - Who begins to wait when the GIL changes hands (it was dropped, or lost in a short call) is behind all of them.
-//! - Who is woken and finds the GIL taken again waits anew as well.
 //!
 //! Sources: Python/ceval_gil.h of 3.11 (ceval_gil.c since 3.12). nptl/pthread_cond_wait.c of glibc 2.34: waiters
 //! stand in two groups, newcomers join the younger, signals go to the older until it is used up; a wait that runs out
@@ -50,8 +49,6 @@ pub struct Waiters {
     waiting: VecDeque<Waiter>,
     switched_ns: u64,
     interval_ns: u64,
-    /// Until then some may be in a wait that began with another interval.
-    uneven_until_ns: u64,
     /// Waits that have run out, and threads that were woken for nothing, by then; None = not counted.
     wakes: Option<u64>,
     counted_ns: u64,
@@ -64,7 +61,6 @@ impl Waiters {
             waiting: VecDeque::new(),
             switched_ns: 0,
             interval_ns,
-            uneven_until_ns: 0,
             wakes: counts.then_some(0),
             counted_ns: 0,
         }
@@ -89,8 +85,6 @@ impl Waiters {
                 one.since_ns = since_ns - 1;
             }
         }
-        // A wait that began with a longer one still may be under way.
-        self.uneven_until_ns = self.uneven_until_ns.max(now_ns + self.interval_ns);
         self.interval_ns = interval_ns;
     }
 
@@ -138,28 +132,11 @@ impl Waiters {
 
     /// Takes out whom a signal wakes: whose present wait began first.
     pub fn pop(&mut self, now_ns: u64) -> Option<u32> {
-        self.remove(self.first(now_ns)?, now_ns)
-    }
-
-    /// Whom a signal has woken found the GIL taken, and waits anew.
-    pub fn missed(&mut self, now_ns: u64) {
-        if let Some(first) = self.first(now_ns) {
-            self.count(first, now_ns, 1);
-            let one = &mut self.waiting[first];
-            (one.since_ns, one.until_ns) = (now_ns, now_ns + self.interval_ns);
-        }
-    }
-
-    fn remove(&mut self, index: usize, now_ns: u64) -> Option<u32> {
-        self.count(index, now_ns, 0);
-        self.waiting.remove(index).map(|one| one.who)
-    }
-
-    fn count(&mut self, index: usize, now_ns: u64, more: u64) {
+        let first = self.first(now_ns)?;
         if let Some(wakes) = self.wakes {
-            let own = self.since_counted(&self.waiting[index], now_ns);
-            self.wakes = Some(wakes + own + more);
+            self.wakes = Some(wakes + self.since_counted(&self.waiting[first], now_ns));
         }
+        self.waiting.remove(first).map(|one| one.who)
     }
 
     fn since_counted(&self, one: &Waiter, now_ns: u64) -> u64 {
@@ -168,12 +145,7 @@ impl Waiters {
 
     /// Of those alike, who came first: in truth it runs out first, by what a turn is longer than an interval.
     fn first(&self, now_ns: u64) -> Option<usize> {
-        let interval_ns = self.interval_ns;
-        if now_ns < self.uneven_until_ns {
-            return self.least(|one| one.present_ns(now_ns, interval_ns));
-        }
-        // The same where all waits are alike, without a branch for each.
-        self.least(|one| interval_ns - (now_ns + interval_ns - one.until_ns) % interval_ns)
+        self.least(|one| one.present_ns(now_ns, self.interval_ns))
     }
 
     fn asker(&self) -> Option<usize> {
@@ -188,7 +160,7 @@ impl Waiters {
         }
     }
 
-    /// When its first wait runs out that does not reach back to before the last switch. A wait that begins anew just then
+    /// When its first wait runs out that does not reach back to before the last switch. A wait that starts over just then
     /// does reach back: turns are a little longer than intervals.
     fn asks_ns(&self, one: Waiter) -> u64 {
         if one.since_ns >= self.switched_ns {
@@ -229,15 +201,6 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_for_nothing_waits_anew() {
-        let mut waiters = waiting(&[0, 1]);
-        waiters.missed(3 * MS);
-        assert_eq!(waiters.asked_ns(), Some(6 * MS));
-        assert_eq!(waiters.pop(4 * MS), Some(1));
-        assert_eq!(waiters.pop(4 * MS), Some(0));
-    }
-
-    #[test]
     fn a_wait_that_has_begun_keeps_its_interval() {
         let mut waiters = waiting(&[0]);
         waiters.set_interval(2 * MS, MS);
@@ -251,7 +214,7 @@ mod tests {
         let mut waiters = waiting(&[0, 1, 3]);
         waiters.switched(11 * MS);
         let mut same = waiters.clone();
-        // They have begun anew at 10, 11 and 8 ms.
+        // They have started over at 10, 11 and 8 ms.
         waiters.set_interval(12 * MS, MS);
         assert_eq!(waiters.asked_ns(), Some(14 * MS));
         waiters.set_interval(12 * MS + 1, INTERVAL);
@@ -270,11 +233,9 @@ mod tests {
         waiters.set_interval(12 * MS, MS);
         assert_eq!(waiters.wakes(14 * MS), 6);
         assert_eq!(waiters.wakes(16 * MS), 6 + 2 + 2 + 1);
-        // Who leaves has been woken for something, who was woken for nothing counts.
+        // Who leaves has been woken for something.
         assert_eq!(waiters.pop(18 * MS + MS / 2), Some(0));
         assert_eq!(waiters.wakes(18 * MS + MS / 2), 11 + 6);
-        waiters.missed(18 * MS + MS / 2);
-        assert_eq!(waiters.wakes(18 * MS + MS / 2), 18);
         let mut uncounted = Waiters::new(INTERVAL, false);
         uncounted.push(0, 0);
         assert_eq!(uncounted.wakes(99 * MS), 0);

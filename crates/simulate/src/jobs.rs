@@ -1,6 +1,5 @@
 //! Requests in progress, in places that are used again.
 
-use super::model::Came;
 use super::random::Stream;
 use std::ops::{Index, IndexMut};
 
@@ -34,8 +33,6 @@ pub struct Job {
     pub attained_ns: u64,
     pub stream: Stream,
     pub route: u32,
-    /// So many thousandths of the model's CPU.
-    pub cpu_permille: u32,
     pub step: u32,
     pub end: u32,
     pub process: u32,
@@ -60,15 +57,6 @@ impl Job {
     pub fn used_ns(&self, id: u32, running: Option<(u32, u64)>) -> u64 {
         let now_ns = running.map_or(0, |(who, had_ns)| if who == id { had_ns } else { 0 });
         (self.burst_ns - self.left_ns) + now_ns
-    }
-
-    /// What so much of the model's CPU takes of it.
-    pub fn cpu_ns(&self, modelled_ns: u64) -> u64 {
-        if self.cpu_permille == Came::AS_MODELLED {
-            modelled_ns
-        } else {
-            modelled_ns * u64::from(self.cpu_permille) / u64::from(Came::AS_MODELLED)
-        }
     }
 }
 

@@ -123,13 +123,6 @@ pub struct Came {
     pub route: u32,
     /// Which of the route's sequences it was; None = one is drawn.
     pub sequence: Option<u32>,
-    /// So many thousandths of the model's CPU: how slow its core was then.
-    pub cpu_permille: u32,
-}
-
-impl Came {
-    /// Thousandths of a request that computes for as long as the model says.
-    pub const AS_MODELLED: u32 = 1_000;
 }
 
 /// When requests come.
@@ -137,16 +130,8 @@ impl Came {
 pub enum Arrivals {
     /// At the routes' rates. `dispersion`: variance over mean of the number in a second; 1 = Poisson, 0 = evenly.
     Open { dispersion: f64 },
-    /// These, by time, then again from the first; or, `once`, no more: then all of them count, the first as well.
-    Recorded { came: Vec<Came>, once: bool },
-}
-
-/// What requests call.
-#[derive(Clone, Debug)]
-pub struct Upstream {
-    pub name: String,
-    /// Calls that it works on at once; 0 = any number.
-    pub limit: u32,
+    /// These, by time, and no more: all of them count, the first as well.
+    Recorded(Vec<Came>),
 }
 
 /// See the module.
@@ -155,7 +140,8 @@ pub struct Model {
     pub arrivals: Arrivals,
     pub routes: Vec<Route>,
     pub steps: Vec<Step>,
-    pub upstreams: Vec<Upstream>,
+    /// Names of what requests call.
+    pub upstreams: Vec<String>,
 }
 
 impl Model {

@@ -16,8 +16,6 @@ pub enum Purpose {
     Jobs,
     /// What is chosen at random by a policy.
     Choice,
-    /// Who is faster at the GIL.
-    Races,
 }
 
 /// See the module.

@@ -86,13 +86,11 @@ pub struct Costs {
     pub dispatch_ns: u64,
     /// Latency before it reaches a process's queue, and after it has left, ns.
     pub front_ns: u64,
-    /// How often a thread gives the GIL away for a moment: the one that accepts, for a request before another thread
-    /// begins it; a request's, before it computes; a request's, before it waits for an upstream.
+    /// How often a thread loses the GIL that it gives away for a moment: the one that accepts, for a request before
+    /// another thread begins it; a request's, before it computes; a request's, before it waits for an upstream.
     pub door_releases: u32,
     pub request_releases: u32,
     pub call_releases: u32,
-    /// Share of these moments after which a thread has the GIL again before the one that it has woken, 0 to 1.
-    pub kept_frac: f64,
 }
 
 /// See the module.

@@ -40,7 +40,6 @@ pub struct Source {
     started: u64,
     load: f64,
     recorded: usize,
-    turns: u64,
 }
 
 impl Source {
@@ -70,7 +69,6 @@ impl Source {
             started: 0,
             load,
             recorded: 0,
-            turns: 0,
         }
     }
 
@@ -121,20 +119,11 @@ impl Source {
         Some(one.at_ns as u64)
     }
 
-    /// The next of recorded arrivals: (ns, its number among them). None = all of them have come, `once`.
-    pub fn replay(&mut self, came: &[Came], once: bool) -> Option<(u64, u32)> {
-        let last_ns = came.last()?.at_ns;
-        if once && self.turns > 0 {
-            return None;
-        }
-        let round_ns = last_ns + last_ns / came.len() as u64 + 1;
-        let number = self.recorded;
-        let due_ns = (self.turns * round_ns + came[number].at_ns) as f64 / self.load;
+    /// The next of recorded arrivals: (ns, its number among them). None = all of them have come.
+    pub fn replay(&mut self, came: &[Came]) -> Option<(u64, u32)> {
+        let due_ns = came.get(self.recorded)?.at_ns as f64 / self.load;
         self.recorded += 1;
-        if self.recorded == came.len() {
-            (self.recorded, self.turns) = (0, self.turns + 1);
-        }
-        Some((due_ns as u64, number as u32))
+        Some((due_ns as u64, self.recorded as u32 - 1))
     }
 
     fn factor(&mut self, second: u64, variance: f64) -> f64 {
@@ -157,7 +146,6 @@ mod tests {
             at_ns,
             route,
             sequence: None,
-            cpu_permille: Came::AS_MODELLED,
         }
     }
     const CAME: [Came; 2] = [came(0, 0), came(1_000, 1)];
@@ -211,16 +199,9 @@ mod tests {
     }
 
     #[test]
-    fn recorded_arrivals_come_again_and_faster_under_more_load() {
+    fn recorded_arrivals_come_once_and_faster_under_more_load() {
         let mut source = Source::new(&model(1.0), 1, 2.0);
-        let found: Vec<_> = (0..4).filter_map(|_| source.replay(&CAME, false)).collect();
-        assert_eq!(found, [(0, 0), (500, 1), (750, 0), (1_250, 1)]);
-    }
-
-    #[test]
-    fn recorded_arrivals_come_no_more_than_once_where_that_is_asked() {
-        let mut source = Source::new(&model(1.0), 1, 1.0);
-        let found: Vec<_> = (0..4).filter_map(|_| source.replay(&CAME, true)).collect();
-        assert_eq!(found, [(0, 0), (1_000, 1)]);
+        let found: Vec<_> = (0..4).filter_map(|_| source.replay(&CAME)).collect();
+        assert_eq!(found, [(0, 0), (500, 1)]);
     }
 }

@@ -10,7 +10,7 @@ pub enum Cause {
     /// The CPU: the GIL, or the loop.
     Cpu,
     Permit,
-    /// Calls before it at the upstream, or at its limit in the process.
+    /// Calls before it at the upstream's limit in the process.
     Upstream,
     /// The one thread, or the processes, that its work is placed in.
     Placed,

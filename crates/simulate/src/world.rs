@@ -10,7 +10,6 @@ use super::looped::Looped;
 use super::model::{Model, Work};
 use super::permits::ProcessPermits;
 use super::process::{Calls, Process};
-use super::random::{Purpose, Stream};
 use super::set_up::{Host, SetUp};
 use super::source::Source;
 use super::tally::Tally;
@@ -53,12 +52,9 @@ pub struct World<'a> {
     pub(super) front: Front,
     pub(super) source: Source,
     pub(super) tally: Tally,
-    /// By upstream of the model; and the worker processes for placed work.
-    pub(super) upstreams: Vec<Calls>,
+    /// The worker processes for placed work.
     pub(super) pool: Calls,
     pub(super) bulkheads: Option<Bulkheads>,
-    /// Who is faster at the GIL.
-    pub(super) races: Stream,
     /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
     /// a loop looks who is ready, all must be there to be seen.
     pub(super) cpu_first: bool,
@@ -95,10 +91,8 @@ impl<'a> World<'a> {
             front: Front::new(set_up, seed),
             source: Source::new(model, seed, load),
             tally: Tally::new(model.routes.len(), warm, jobs),
-            upstreams: vec![Calls::default(); model.upstreams.len()],
             pool: Calls::default(),
             bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
-            races: Stream::of(seed, Purpose::Races, 0),
             cpu_first: !set_up.host.loops(),
             waits: 0,
             events: 0,

@@ -1,6 +1,7 @@
 //! The seam of what runs outside of services; `_native.pyi` is the manual.
 
 mod load;
+mod mapped;
 mod recording;
 mod simulate;
 mod speed;

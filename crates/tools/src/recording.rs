@@ -1,21 +1,26 @@
 //! `greenlane_tools._native.Recording`: a recording after accounting, read without the GIL. See `_native.pyi`.
 
+use crate::mapped::{self, Mapped};
 use greenlane_recording_format::event::{Event, Text};
 use greenlane_recording_read::account::{Account, IO_KINDS, WAIT_KINDS};
 use greenlane_recording_read::analysis::{
     clock_name, io_name, outcome_name, wait_name, Analysis, JobRow, ProcessRow,
 };
-use greenlane_recording_read::read::Unreadable;
+use greenlane_recording_read::read::{Release, Scan, Unreadable};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 
 /// See `_native.pyi`.
 #[pyclass(module = "greenlane_tools._native")]
 pub struct Recording {
-    analysis: Analysis,
+    /// Reads `inputs`, and goes before them.
+    analysis: Analysis<'static>,
+    #[expect(dead_code, reason = "is read by `analysis`")]
+    inputs: Vec<Input>,
     texts: HashMap<Text, Py<PyString>>,
 }
 
@@ -26,30 +31,54 @@ enum Source<'py> {
     Paths(Vec<PathBuf>),
 }
 
+/// Files of more than this, all together, are mapped, not read.
+const READ_BYTES: u64 = 48 << 20;
+
+fn analysed(
+    inputs: &[Input],
+    window_ns: RangeInclusive<u64>,
+    part_bytes: Option<u64>,
+) -> Result<Analysis<'static>, Unreadable> {
+    // SAFETY: the bytes of each input stay where they are until it is dropped, and `Recording` drops it last.
+    let kept = |input: &Input| unsafe { &*std::ptr::from_ref::<[u8]>(input.bytes()) };
+    let mapped = inputs.iter().any(|input| matches!(input, Input::Mapped(_)));
+    let release: Release = if mapped { mapped::release } else { |_| () };
+    let scan = Scan::releasing(inputs.iter().map(kept).collect(), release)?.within(window_ns)?;
+    match part_bytes {
+        Some(part_bytes) => Analysis::cut(scan, part_bytes, 0),
+        None => Analysis::of(scan),
+    }
+}
+
 #[pymethods]
 impl Recording {
     #[new]
-    fn new(py: Python<'_>, source: Source<'_>) -> PyResult<Self> {
-        let analysis = match source {
-            Source::Bytes(bytes) => {
-                let bytes = bytes.as_bytes();
-                py.detach(|| Analysis::new(vec![bytes]))
-            }
-            Source::Paths(paths) => py.detach(|| -> PyResult<_> {
-                let files: Vec<Vec<u8>> = paths.iter().map(read).collect::<PyResult<_>>()?;
-                Ok(Analysis::new(files.iter().map(Vec::as_slice).collect()))
-            })?,
+    #[pyo3(signature = (source, from_ns=0, to_ns=u64::MAX, *, part_bytes=None))]
+    fn new(
+        py: Python<'_>,
+        source: Source<'_>,
+        from_ns: u64,
+        to_ns: u64,
+        part_bytes: Option<u64>,
+    ) -> PyResult<Self> {
+        let window_ns = from_ns..=to_ns;
+        let inputs = match source {
+            Source::Bytes(bytes) => vec![Input::Read(bytes.as_bytes().to_vec())],
+            Source::Paths(paths) => py.detach(|| opened(&paths))?,
         };
+        let analysis = py.detach(|| analysed(&inputs, window_ns, part_bytes));
         let analysis = analysis.map_err(|unreadable| {
             PyValueError::new_err(match unreadable {
                 Unreadable::Empty => ("empty", 0),
                 Unreadable::Foreign => ("foreign", 0),
                 Unreadable::Newer(version) => ("newer", version),
                 Unreadable::Damaged => ("damaged", 0),
+                Unreadable::Outside => ("outside", 0),
             })
         })?;
         Ok(Self {
             analysis,
+            inputs,
             texts: HashMap::new(),
         })
     }
@@ -100,8 +129,7 @@ impl Recording {
 
     fn jobs<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for index in 0..self.analysis.jobs.len() {
-            let row: JobRow = self.analysis.jobs[index].clone();
+        for row in std::mem::take(&mut self.analysis.jobs) {
             list.append(self.job(py, &row)?)?;
         }
         Ok(list)
@@ -129,8 +157,7 @@ impl Recording {
 
     fn calls<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for index in 0..self.analysis.calls.len() {
-            let row = self.analysis.calls[index];
+        for row in std::mem::take(&mut self.analysis.calls) {
             list.append((
                 row.process,
                 row.job,
@@ -213,6 +240,18 @@ impl Recording {
         for index in 0..self.analysis.stacks.len() {
             let (culprit, stack, ns, looks) = self.analysis.stacks[index];
             list.append((self.text(py, culprit), self.text(py, stack), ns, looks))?;
+        }
+        Ok(list)
+    }
+
+    fn own<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.own.len() {
+            let row = self.analysis.own[index];
+            if row.cpu_ns > 0 {
+                let (route, stack) = (self.text(py, row.route), self.text(py, row.stack));
+                list.append((row.process, row.job, route, stack, row.cpu_ns, row.looks))?;
+            }
         }
         Ok(list)
     }
@@ -326,17 +365,48 @@ fn trace_of(row: &JobRow) -> u128 {
     (u128::from(row.traced.0) << 64) | u128::from(row.traced.1)
 }
 
-/// A whole file; else an OSError like Python's own.
-fn read(path: &PathBuf) -> PyResult<Vec<u8>> {
-    std::fs::read(path).map_err(|error| {
-        let said = error.to_string();
-        let said = said
-            .split(" (os error")
-            .next()
-            .unwrap_or_default()
-            .to_owned();
-        PyOSError::new_err((error.raw_os_error(), said, path.clone()))
-    })
+/// The bytes of a file.
+enum Input {
+    Read(Vec<u8>),
+    Mapped(Mapped),
+}
+
+impl Input {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Read(bytes) => bytes,
+            Self::Mapped(mapped) => mapped.bytes(),
+        }
+    }
+}
+
+/// Whole files; else an OSError like Python's own.
+fn opened(paths: &[PathBuf]) -> PyResult<Vec<Input>> {
+    let sizes = paths.iter().filter_map(|path| path.metadata().ok());
+    let large = sizes.map(|about| about.len()).sum::<u64>() > READ_BYTES;
+    let open = |path: &PathBuf| {
+        if large {
+            std::fs::File::open(path)
+                .and_then(|file| Mapped::new(&file))
+                .map(Input::Mapped)
+        } else {
+            std::fs::read(path).map(Input::Read)
+        }
+    };
+    paths
+        .iter()
+        .map(|path| open(path).map_err(|error| unreadable(&error, path)))
+        .collect()
+}
+
+fn unreadable(error: &std::io::Error, path: &Path) -> PyErr {
+    let said = error.to_string();
+    let said = said
+        .split(" (os error")
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    PyOSError::new_err((error.raw_os_error(), said, path.to_path_buf()))
 }
 
 /// I/O and wait by the names of their kinds; what is 0 is left out.

@@ -64,7 +64,7 @@ def test_a_history_that_is_damaged_is_empty(history: object) -> None:
 def test_a_letter_that_is_sent_again_begins_anew_and_keeps_its_history_and_order() -> None:
     headers = {ORDER: "4711", ATTEMPTS: 10, "x-delivery-count": 3, **Death("attempts", "", "orders", 1.0).headers()}
     assert revived(headers) == {ORDER: "4711", HISTORY: "[]", EARLIER: 10}
-    # A second death: the store has counted both lives. The task's own retries begin anew, too.
+    # A second death: the store has counted both lives. The task's own retries start over, too.
     again = {**revived(headers), ATTEMPTS: 3, "retries": 2}
     assert revived(again) == {ORDER: "4711", HISTORY: "[]", EARLIER: 13, "retries": 0}
 

@@ -1,6 +1,7 @@
 """What the native side does with the orders of upstream keys is what its plain Python twin does."""
 
 import dataclasses
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -140,6 +141,23 @@ def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
         both.ask("wake_ns", both.now)
         both.compare()
         both.now += stretch["pause"]
+
+
+def test_both_give_strangers_the_same_turns_beside_many_known_keys():
+    both = Both(20, UpstreamRule())
+    random = Random(7)
+    known = [f"known-{number}" for number in range(40)]
+    for name in known:
+        both.arrive(name, 10, 0)
+    both.begin_all()
+    for step in range(1500):
+        for name in random.choices(known, k=2):
+            both.arrive(name, 10, 0)
+        if step % 3 == 0:
+            both.arrive(f"new-{step}", 10, 0)
+        both.end_next({}, random.choices(list(CallOutcome), (50, 1, 1, 1, 1))[0])
+        both.begin_all()
+    both.compare()
 
 
 #: How four upstreams behave for a while: what a call takes, and what each other call in progress adds to that.

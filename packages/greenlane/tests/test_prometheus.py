@@ -156,10 +156,10 @@ class Told:
             "written_bytes": 999,
         }
 
-    def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:
+    def live(self) -> list[tuple[str, int, int, int, int, int, list[int], int]]:
         by_latency = [0] * 128
         by_latency[40], by_latency[41] = 1, 1  # at most 1.024 ms, at most 1.218 ms
-        row = (2, 2_000_000, 1_000_000, 600_000, 400_000, by_latency)
+        row = (2, 2_000_000, 1_000_000, 600_000, 400_000, by_latency, 1)
         return [(f"GET /{n}" if n else "", *row) for n in range(self._routes)]
 
 
@@ -188,6 +188,7 @@ def test_at_most_100_routes_are_told_apart_and_none_is_lost() -> None:
     assert rows[-1][:2] == ("(other)", 100)
     assert sum(row[1] for row in rows) == 300
     assert sum(sum(row[6]) for row in rows) == 300
+    assert sum(row[7] for row in rows) == 150
 
 
 def test_buckets_of_a_histogram_grow_and_end_with_all() -> None:
@@ -219,8 +220,8 @@ def test_the_page_of_metrics_lists_every_name() -> None:
 
 
 def test_how_serve_stands_is_told_and_what_is_unknown_left_out() -> None:
-    group = {"group": "shared", "at_once": 3, "by": "model", "in_progress": 2, "waiting": 5, "requests": 70,
-             "retries": 1, "queue_ms": 250, "answers": {"2xx": 69, "5xx": 1}}  # fmt: skip
+    group = {"group": "shared", "at_once": 3, "by": "model", "places": 9, "in_progress": 2, "waiting": 5,
+             "requests": 70, "retries": 1, "queue_ms": 250, "answers": {"2xx": 69, "5xx": 1}}  # fmt: skip
     lane = {"lane": "(rest)", "group": "shared", "places": 6, "in_progress": None, "waiting": None}
     worker = {"group": "shared", "worker": "w1", "pid": 7, "state": "serving", "in_progress": 2}
     route = {"route": "GET /hog", "lane": "apart", "cpu_ms": 40.0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Setting, Settings, load
-from greenlane.settings.shown import describe, effective
+from greenlane.settings.parts import FIRST
+from greenlane.settings.shown import describe, effective, example
 
 Load = Callable[..., Settings]
 
@@ -160,6 +162,54 @@ def test_names_of_a_distribution_that_is_not_loaded_are_passed_over(from_toml: L
 # --- lanes
 
 
+def test_tables_of_the_parts_are_read_and_flat_names_go_on_working(from_toml: Load) -> None:
+    parts = from_toml("[serve]\nmax_concurrency = 7\nworkers = 2\n[tasks]\nslots = 9\n[record]\nmax_mb = 8\n")
+    assert (parts.limit, parts.record_max_mb) == (7, 8.0)
+    assert from_toml("limit = 7\n[record]\nrecord_max_mb = 8") == parts
+    assert load(environ={"GREENLANE_MAX_CONCURRENCY": "7"}, file=None) == load({"max_concurrency": 7}, environ={})
+
+
+@pytest.mark.parametrize(
+    ("toml", "says", "hint"),
+    [
+        ("limit = 1\nmax_concurrency = 2", "max_concurrency=2, expected one value for limit", "remove"),
+        ("[record]\nmax_bm = 2", "line 2: max_bm=2, expected a known name", "did you mean 'max_mb'?"),
+        ("[record]\nmax_mb = -2", "line 2: record_max_mb=-2, expected a number", "default, 512.0"),
+        ("[recrod]\nmax_mb = 2", "[recrod]", "did you mean 'record'?"),
+    ],
+)
+def test_a_wrong_key_of_a_part_is_refused(from_toml: Load, toml: str, says: str, hint: str) -> None:
+    error = refused(lambda: from_toml(toml))
+    assert says in str(error)
+    assert hint in error.hint
+
+
+def test_pyproject_toml_is_read_where_it_speaks_of_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.other]\nbroken")
+    assert load(environ={}) == Settings()
+    text = (
+        '[tool.greenlane]\npermits = 3\n[tool.greenlane.record]\nmax_mb = 9\n[tool.greenlane.lanes.a]\nmatch = ["/a"]'
+    )
+    (tmp_path / "pyproject.toml").write_text(text)
+    found = load(environ={})
+    assert (found.permits, found.record_max_mb, found.lanes[0].name) == (3, 9.0, "a")
+    (tmp_path / "pyproject.toml").write_text("[tool.x]\n[tool.greenlane]\npermit = 3")
+    assert "pyproject.toml, line 3" in str(refused(lambda: load(environ={})))
+    (tmp_path / "greenlane.toml").write_text("permits = 5")
+    assert load(environ={}).permits == 5
+
+
+def test_the_example_file_is_accepted_with_every_line_in_force(from_toml: Load) -> None:
+    lines = example().splitlines()
+    in_force = [line.removeprefix("# ") if re.match(r"# (\w+ = |\[lanes)", line) else line for line in lines]
+    names = [line.partition(" = ")[0] for line in in_force if re.match(r"\w+ = ", line)]
+    assert set(FIRST) <= set(names)
+    assert not [name for name in SETTINGS if name not in names and name.removeprefix("record_") not in names]
+    assert from_toml("\n".join(in_force)).lane("GET /search/x", "/search/x") is not None
+    assert from_toml("\n".join(lines)) == Settings()
+
+
 def test_lanes_come_in_the_order_of_the_file_and_the_first_match_counts(from_toml: Load) -> None:
     settings = from_toml(
         '[lanes.quotes]\nmatch = ["POST /quote*", "/q?"]\n'
@@ -203,7 +253,7 @@ def test_no_lane_matches_where_none_is_set() -> None:
         ("zzz = 1", "zzz=1, expected a known name", "greenlane config"),
         ("task_slot = 1", "task_slot=1, expected a known name", "did you mean 'task_slots'?"),
         ('[lane.fast]\nmatch = ["/"]', "line 1: [lane]='lane', expected no table but", "did you mean 'lanes'?"),
-        ("[greenlane]\npermits = 1", "expected no table but [lanes.NAME]", "top of the file"),
+        ("[greenlane]\npermits = 1", "expected no table but [serve], [tasks]", "top of the file"),
         ("lanes = 3", "lanes=3, expected tables", "write [lanes.fast]"),
         ("[[lanes]]\nx = 1", "expected tables", "write [lanes.fast]"),
         ("lanes.fast = 3", "lanes.fast=3, expected a table", "write [lanes.fast]"),

@@ -20,7 +20,7 @@ RULES = st.fixed_dictionaries({
 })  # fmt: skip
 PICKED = st.tuples(st.just("refuses"), TIMES_NS, st.none() | TIMES_NS, st.integers(0, 6))
 SERVED = st.tuples(st.just("served"), TIMES_NS, TIMES_NS)
-#: Runs of alike requests: the p99 is taken anew at each 16th, of the last 256.
+#: Runs of alike requests: the p99 is taken again at each 16th, of the last 256.
 STEPS = st.lists(st.tuples(PICKED | SERVED, st.sampled_from([1, 1, 1, 3, 16, 100])), max_size=30)
 
 

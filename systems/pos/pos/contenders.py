@@ -67,7 +67,7 @@ class Ours:
         program = Path(sys.executable).with_name("greenlane")
         options = [str(part) for flag, value in flags.items() for part in (flag, value)]
         green = ["--green"] if self.is_green else []
-        return [str(program), "work", "pos.worker:app", *green, *options, "--", "-Q", queue, "-l", "WARNING"]
+        return [str(program), "celery", "pos.worker:app", *green, *options, "--", "-Q", queue, "-l", "WARNING"]
 
 
 _ALL: Final[tuple[Contender, ...]] = (

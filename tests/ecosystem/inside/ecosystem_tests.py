@@ -14,6 +14,7 @@ import os
 import runpy
 import socket  # noqa: F401 # in each mode: with its import the recording begins
 import sys
+import threading
 import time
 import unittest
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ SKIP = os.environ.get("ECOSYSTEM_SKIP", "")
 ONLY = os.environ.get("ECOSYSTEM_ONLY", "")
 #: Which host's middleware switches the permits on: "wsgi" or "asgi"; "" = none does.
 PERMITS = os.environ.get("ECOSYSTEM_PERMITS", "")
+#: With permits: whether each thread that a test starts runs a job as well.
+THREADS = bool(os.environ.get("ECOSYSTEM_THREADS"))
 
 ROUTE = "a test of the ecosystem"
 _PID = os.getpid()
@@ -59,6 +62,8 @@ def start() -> None:
         host.Greenlane(_application)
         _running = process.running()
         _running.permits.pin(ROUTE, "heavy")
+        if THREADS:
+            _give_threads_jobs()
 
 
 def stop() -> None:
@@ -78,6 +83,16 @@ def job() -> Iterator[None]:
     finally:
         if opened and _running.permits.active():  # in a forked child there may be none any more
             _running.close()
+
+
+def _give_threads_jobs() -> None:
+    original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined] # below what tests replace
+
+    def _bootstrap_inner(self: threading.Thread) -> None:
+        with job():
+            original(self)
+
+    threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
 
 
 def _application(*_arguments: Any) -> Any:

@@ -6,7 +6,9 @@
 //! | [`phase`] | the end of a phase around a call |
 //! | [`callers`] | what a wait is for, by who called |
 //! | [`locks`], [`sockets`], [`waits`] | the rules |
+//! | [`at_once`] | socket calls that need no wait, made with the GIL kept |
 
+mod at_once;
 mod callers;
 mod locks;
 mod phase;

@@ -1,5 +1,6 @@
-//! Rules of sockets and TLS: a call can block unless the socket, or a flag of the call, says not to.
+//! Rules of sockets, look-ups and TLS: a call can block unless the socket, or a flag of the call, says not to.
 
+use super::at_once::{looks_up, Quick};
 use super::waits::{has_bits, is_true};
 use super::{callers, phase};
 use crate::now::send_at_once;
@@ -12,7 +13,13 @@ use std::ptr;
 
 enum Does {
     /// Flags may stand at this place, if it is not 0.
-    Receives(usize),
+    Waits(usize),
+    Receives {
+        into: bool,
+    },
+    Connects,
+    Closes,
+    LooksUp,
     Sends,
     SendsAll,
     /// On OpenSSL's object, whose socket is asked.
@@ -24,11 +31,12 @@ enum Does {
 struct SocketRule {
     kind: u8,
     does: Does,
-    getblocking: Function,
-    pending: Option<Function>,
+    /// Of a socket `getblocking`, then what the rule asks beside it.
+    asks: Vec<Function>,
 }
 
-/// The rule called `rule`; `asks` are the socket's `getblocking`, and of a TLS read `pending`.
+/// The rule called `rule`; `asks` are the socket's `getblocking`, and of a TLS read `pending`, of a socket's receive and
+/// connect `gettimeout`; of its close `detach`, and of a look-up nothing.
 pub fn named(
     rule: &str,
     _method: &Bound<'_, PyAny>,
@@ -37,19 +45,27 @@ pub fn named(
     asks: &[Function],
 ) -> Option<Box<dyn Rule>> {
     let does = match rule {
-        "socket" => Does::Receives(at),
+        "socket" => Does::Waits(at),
+        "receives" => Does::Receives { into: false },
+        "receives_into" => Does::Receives { into: true },
+        "connects" => Does::Connects,
+        "closes" => Does::Closes,
+        "looks_up" => Does::LooksUp,
         "sends" => Does::Sends,
         "sends_all" => Does::SendsAll,
         "tls" => Does::Tls,
         "tls_reads" => Does::TlsReads,
         _ => return None,
     };
-    Some(Box::new(SocketRule {
-        kind,
-        does,
-        getblocking: *asks.first()?,
-        pending: asks.get(1).copied(),
-    }))
+    let asked = match does {
+        Does::LooksUp => 0,
+        Does::Waits(_) | Does::Sends | Does::SendsAll | Does::Closes | Does::Tls => 1,
+        _ => 2,
+    };
+    (asks.len() == asked).then(|| {
+        let asks = asks.to_vec();
+        Box::new(SocketRule { kind, does, asks }) as Box<dyn Rule>
+    })
 }
 
 impl Rule for SocketRule {
@@ -60,6 +76,10 @@ impl Rule for SocketRule {
     unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call.
         unsafe {
+            if let Does::Closes = self.does {
+                let closed = Quick::of(call).and_then(|quick| quick.closes(&self.asks[0]));
+                return closed.unwrap_or_else(|| call.pass());
+            }
             if !self.can_block(call) {
                 return call.pass();
             }
@@ -68,7 +88,14 @@ impl Rule for SocketRule {
                     return result;
                 }
             }
-            phase::around(callers::kind_or(self.kind), || call.pass(), |_| ())
+            let quickly = || match self.does {
+                Does::LooksUp => looks_up(call),
+                Does::Receives { into } => Quick::of(call)?.receives(into, &self.asks[1]),
+                Does::Connects => Quick::of(call)?.connects(&self.asks[1]),
+                _ => None,
+            };
+            let made = || quickly().unwrap_or_else(|| call.pass());
+            phase::around(callers::kind_or(self.kind), made, |_| ())
         }
     }
 }
@@ -76,9 +103,11 @@ impl Rule for SocketRule {
 impl SocketRule {
     unsafe fn can_block(&self, call: &Call<'_>) -> bool {
         let flags_at = match self.does {
-            Does::Receives(at) => at,
+            Does::LooksUp => return true,
+            Does::Waits(at) => at,
+            Does::Receives { into } => 1 + usize::from(into),
             Does::Sends | Does::SendsAll => 1,
-            Does::Tls | Does::TlsReads => 0,
+            _ => 0,
         };
         let flags = (flags_at != 0)
             .then(|| call.argument(flags_at, Some(c"flags")))
@@ -89,15 +118,15 @@ impl SocketRule {
                 return self.tls_can_block(call.this);
             }
             let dontwait = flags.is_some_and(|flags| has_bits(flags, libc::MSG_DONTWAIT.into()));
-            !dontwait && is_true(self.getblocking.call(call.this, &[])) == Some(true)
+            !dontwait && is_true(self.asks[0].call(call.this, &[])) == Some(true)
         }
     }
 
     unsafe fn tls_can_block(&self, this: *mut PyObject) -> bool {
         // SAFETY: within the call; references are given back.
         unsafe {
-            if let (Does::TlsReads, Some(pending)) = (&self.does, &self.pending) {
-                if is_true(pending.call(this, &[])) == Some(true) {
+            if let Does::TlsReads = self.does {
+                if is_true(self.asks[1].call(this, &[])) == Some(true) {
                     return false;
                 }
             }
@@ -107,8 +136,8 @@ impl SocketRule {
                 return false;
             }
             // Memory BIOs (`ssl.SSLObject`) have an owner that is no socket, and never block.
-            let is_socket = is_a(owner, self.getblocking.class);
-            let blocks = is_socket && is_true(self.getblocking.call(owner, &[])) == Some(true);
+            let is_socket = is_a(owner, self.asks[0].class);
+            let blocks = is_socket && is_true(self.asks[0].call(owner, &[])) == Some(true);
             ffi::Py_DECREF(owner);
             blocks
         }

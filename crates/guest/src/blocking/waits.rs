@@ -1,6 +1,7 @@
 //! Rules of calls that wait for anything but a lock or a socket.
 
 use super::{callers, phase};
+use crate::now::is_ready;
 use greenlane_methods::call::{Call, Function};
 use greenlane_methods::table::Rule;
 use pyo3::ffi::{self, PyObject};
@@ -191,11 +192,5 @@ fn is_readable(descriptor: Option<*mut PyObject>) -> bool {
     let Some(number) = descriptor.and_then(number) else {
         return false;
     };
-    let mut asked = libc::pollfd {
-        fd: number as i32,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: `asked` lives as long as the call, which does not wait.
-    unsafe { libc::poll(&mut asked, 1, 0) == 1 }
+    is_ready(number as i32, libc::POLLIN, 0).unwrap_or(false)
 }

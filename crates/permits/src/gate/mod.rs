@@ -59,6 +59,18 @@ impl Gate {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// Whether there is a GIL to look at.
+    pub fn has_gil(&self) -> bool {
+        self.gil.load(Ordering::Relaxed)
+    }
+
+    /// An import has switched the GIL on.
+    pub fn gil_is_back(&self, permits: usize) {
+        self.permits.store(permits, Ordering::Relaxed);
+        self.gil.store(true, Ordering::Relaxed);
+        self.locked().queue.set_permits(permits);
+    }
+
     /// Who waits for the GIL wakes that often: a holder whose clock stands for one interval may be one of them.
     pub fn turns_take(&self, interval_s: f64) {
         let two_ns = (interval_s * 2e9) as u64;
@@ -191,7 +203,8 @@ impl Gate {
     /// An empty gate of the same rules for a forked child: other threads' tickets are not its own, and the mutex may
     /// have been copied locked. Tickets go on counting, so that one from before the fork never means another's permit.
     pub fn renewed(&self) -> Self {
-        let renewed = Self::new(self.permits, self.bounds, self.gil);
+        let permits = self.permits.load(Ordering::Relaxed);
+        let renewed = Self::new(permits, self.bounds, self.has_gil());
         renewed
             .tickets
             .store(self.tickets.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -54,12 +54,12 @@ pub(super) struct Seen {
 /// See the module.
 pub struct Gate {
     pub(super) state: Mutex<State>,
-    pub(super) permits: usize,
+    pub(super) permits: AtomicUsize,
     pub(super) bounds: Bounds,
     /// Differs from every other gate's.
     pub(super) number: u64,
-    /// False on free-threaded builds: there is no GIL to look at.
-    pub(super) gil: bool,
+    /// False on free-threaded builds until an import switches the GIL on: there is none to look at.
+    pub(super) gil: AtomicBool,
     pub(super) tickets: AtomicU64,
     /// Whether anybody holds a permit that counts; a hint for callers without the mutex.
     pub(super) held: AtomicBool,
@@ -80,10 +80,10 @@ impl Gate {
                 waiters: HashMap::new(),
                 holders: HashMap::new(),
             }),
-            permits,
+            permits: AtomicUsize::new(permits),
             bounds,
             number: GATES.fetch_add(1, Ordering::Relaxed),
-            gil,
+            gil: AtomicBool::new(gil),
             tickets: AtomicU64::new(1),
             held: AtomicBool::new(false),
             still_ns: AtomicU64::new(STILL_NS),

@@ -54,6 +54,11 @@ impl Gate {
             None => None,
         };
         let unseen = self.finds_an_unseen_wait(&mut state, now_ns, still_ns);
+        let due = state.queue.due();
+        if !due.is_empty() {
+            self.settle(state, due, now_ns);
+            return 0;
+        }
         let State { queue, holders, .. } = &mut *state;
         for (&held, holder) in holders {
             if holder.lent != Lent::No {
@@ -65,7 +70,7 @@ impl Gate {
                 to_lend = Some((held, Lent::ForGood, &counters.lent_overrun));
             } else if holder.stands_still(now_ns, still_ns) {
                 to_lend = Some((held, holder.still(), &counters.lent_still));
-            } else if self.gil && now_ns >= holder.look_at_ns {
+            } else if self.has_gil() && now_ns >= holder.look_at_ns {
                 let (face, learns) = (Arc::clone(&holder.face), holder.learns.clone());
                 look_at = Some((held, face, learns, holder.is_busy(now_ns)));
             } else {

@@ -25,7 +25,7 @@ pub struct Waits {
     pub seen_ns: u64,
     /// Of this, when the GIL was free.
     pub free_ns: u64,
-    /// The ninth decile of what somebody waits who wants the GIL at any moment, ns.
+    /// The ninth decile of what a thread would wait for the GIL at a moment chosen at random, ns.
     pub long_ns: u64,
 }
 

@@ -5,8 +5,9 @@
 //! ([`turns`]) is the earliest of those. A key that may not begin hides no other. Nothing here fails an order: what must
 //! leave is named ([`Upstreams::surplus`], [`Upstreams::expired`]), and the shell brings it elsewhere.
 //!
-//! Keys that have never answered are strangers: together they have one turn and one key's share of the slots as long as
-//! there are others. So a thousand new keys (or a wrong key function) take from the others what one key takes.
+//! Keys that have never answered are strangers: as long as there are others, they have together a tenth of the turns and of
+//! the slots, or one key's, whichever is more. So a thousand new keys (or a wrong key function) take a tenth from the
+//! others, and a hundred thousand merchants with an order an hour do not wait behind seventy busy ones.
 //!
 //! One owner at a time calls it. Cost of each call: O(log keys + log parked).
 
@@ -35,6 +36,10 @@ pub use turns::{Turn, QUANTUM_NS};
 
 use key::Key;
 use std::collections::{BTreeSet, HashMap};
+
+/// Strangers count as one key for so many known ones that could begin a call: with them a tenth. Arbitrary: more than
+/// rare keys want, little for whoever makes keys up.
+const STRANGERS_BESIDE: u32 = 9;
 
 /// An order to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,8 +80,8 @@ struct Call {
     probe: Option<u64>,
     /// Found to be slow while it ran.
     slow: bool,
-    /// Its slot time is charged to the strangers.
-    strange: bool,
+    /// Its slot time is charged to the strangers, whose turn counted as so many keys'.
+    strangers: Option<u32>,
 }
 
 /// See the module.
@@ -222,7 +227,8 @@ impl Upstreams {
             let number = self.first(free)?;
             // Calls that have become slow meanwhile may have opened its breaker.
             if !self.overtaken(number, now_ns) {
-                return Some(self.begin(number, now_ns));
+                let weight = self.strangers_weight();
+                return Some(self.begin(number, now_ns, weight));
             }
         }
     }
@@ -247,9 +253,9 @@ impl Upstreams {
         key.unjudged.remove(&(call.began_ns, order));
         key.counts.ended[outcome as usize] += 1;
         let took = i64::try_from(took_ns).unwrap_or(i64::MAX / 2);
-        if call.strange {
+        if let Some(weight) = call.strangers {
             self.strangers
-                .charge(took - call.charged_ns, round, place, self.rule.weight);
+                .charge(took - call.charged_ns, round, place, weight);
         } else {
             key.turn
                 .charge(took - call.charged_ns, round, place, weight);
@@ -313,7 +319,7 @@ impl Upstreams {
         }
     }
 
-    fn begin(&mut self, number: u32, now_ns: u64) -> Start<'_> {
+    fn begin(&mut self, number: u32, now_ns: u64, strangers_weight: u32) -> Start<'_> {
         let place = self.next_place();
         let key = &mut self.keys[number as usize];
         let held = key.holding.read(now_ns);
@@ -351,15 +357,14 @@ impl Upstreams {
             0 => QUANTUM_NS,
             usual => usual as i64,
         };
-        let strange = key.strange();
-        let turn = if strange {
-            &mut self.strangers
-        } else {
-            &mut key.turn
+        let strangers = key.strange().then_some(strangers_weight);
+        let (turn, weight) = match strangers {
+            Some(weight) => (&mut self.strangers, weight),
+            None => (&mut key.turn, rule.weight),
         };
         self.round = self.round.max(turn.round);
-        turn.charge(charged_ns, self.round, place, rule.weight);
-        if strange {
+        turn.charge(charged_ns, self.round, place, weight);
+        if strangers.is_some() {
             // Strangers take turns among each other.
             key.turn.place = place;
         }
@@ -368,7 +373,7 @@ impl Upstreams {
             charged_ns,
             probe: probe.then(|| key.breaker.turn()),
             slow: false,
-            strange,
+            strangers,
         });
         self.settle(number, now_ns);
         Start {
@@ -390,7 +395,8 @@ impl Upstreams {
             } else {
                 1.0
             };
-            needed(self.lately.strange_running(), self.rule.least, most_frac).max(1) <= room
+            let running = self.lately.strange_running() / self.strangers_weight();
+            needed(running, self.rule.least, most_frac).max(1) <= room
         });
         match (known, stranger) {
             (Some((round, place, known)), Some(&(_, stranger))) => {
@@ -405,6 +411,11 @@ impl Upstreams {
                 .map(|(_, _, key)| key)
                 .or(stranger.map(|&(_, key)| key)),
         }
+    }
+
+    /// As how many keys the strangers count: a tenth of all that could begin a call.
+    fn strangers_weight(&self) -> u32 {
+        (self.ready.keys() / STRANGERS_BESIDE).max(1) * self.rule.weight.max(1)
     }
 
     fn next_place(&mut self) -> u64 {

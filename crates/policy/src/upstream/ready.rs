@@ -13,12 +13,14 @@ pub type Standing = (u32, u64, u64);
 #[derive(Debug, Default)]
 pub struct Ready {
     by_need: BTreeMap<u32, BTreeSet<(u64, u64, u32)>>,
+    keys: u32,
 }
 
 impl Ready {
     /// Puts a key in.
     pub fn insert(&mut self, key: u32, standing: Standing) {
         let (need, round, place) = standing;
+        self.keys += 1;
         self.by_need
             .entry(need)
             .or_default()
@@ -29,11 +31,16 @@ impl Ready {
     pub fn remove(&mut self, key: u32, standing: Standing) {
         let (need, round, place) = standing;
         if let Some(keys) = self.by_need.get_mut(&need) {
-            keys.remove(&(round, place, key));
+            self.keys -= u32::from(keys.remove(&(round, place, key)));
             if keys.is_empty() {
                 self.by_need.remove(&need);
             }
         }
+    }
+
+    /// How many keys are in.
+    pub fn keys(&self) -> u32 {
+        self.keys
     }
 
     /// The key whose turn it is among those that need at most `free` slots: round, place, key.

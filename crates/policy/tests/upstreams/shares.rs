@@ -124,6 +124,30 @@ fn thousands_of_new_keys_together_take_what_one_takes() {
 }
 
 #[test]
+fn rare_keys_do_not_wait_behind_many_busy_ones() {
+    // 210 slots are asked for by 70 busy keys, 8 by keys that come once.
+    let mut world = World::new(200, Rule::default());
+    for number in 0..70 {
+        let name = format!("busy-{number}");
+        world.steady(&name, 300 * MS);
+        world.stream(&name, 10, 0, 60 * S);
+    }
+    for number in 0..1_600 {
+        let name = format!("rare-{number}");
+        world.steady(&name, 300 * MS);
+        world.publish(&name, S + number * 36 * MS);
+    }
+    world.run(62 * S);
+    let mut took: Vec<u64> = (0..1_600)
+        .flat_map(|number| world.latencies(&format!("rare-{number}"), S, 60 * S))
+        .collect();
+    took.sort_unstable();
+    assert_eq!(took.len(), 1600, "all of them");
+    assert!(took[1583] <= 600 * MS, "{} ms", took[1583] / MS);
+    world.nothing_is_lost();
+}
+
+#[test]
 fn where_all_keys_are_new_they_have_all_slots() {
     let mut world = World::new(200, Rule::default());
     for number in 0..2_000 {

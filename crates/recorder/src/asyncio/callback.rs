@@ -6,9 +6,9 @@
 use super::here::{here, Cause, Source};
 use super::steps;
 use super::task::Task;
-use super::types::{self, kept, slot};
 use crate::strand;
 use crate::switch::on;
+use crate::types::{self, kept, slot};
 use greenlane_process::clock;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -42,7 +42,6 @@ pub fn prepare(py: Python<'_>) -> PyResult<()> {
                 c"__vectorcalloffset__",
                 offset_of!(Callback, vectorcall),
             )],
-            vec![],
             vec![
                 slot(ffi::Py_tp_dealloc, dealloc as *const ()),
                 slot(ffi::Py_tp_traverse, traverse as *const ()),
@@ -250,16 +249,7 @@ unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
 }
 
 unsafe extern "C" fn attribute(this: *mut PyObject, name: *mut PyObject) -> *mut PyObject {
-    unsafe {
-        let callback = (*this.cast::<Callback>()).callback;
-        if ffi::PyUnicode_CompareWithASCIIString(name, c"__wrapped__".as_ptr()) == 0 {
-            return kept(callback);
-        }
-        if ffi::PyUnicode_CompareWithASCIIString(name, c"__class__".as_ptr()) == 0 {
-            return ffi::PyObject_GenericGetAttr(this, name);
-        }
-        ffi::PyObject_GetAttr(callback, name)
-    }
+    unsafe { types::attribute(this, name, (*this.cast::<Callback>()).callback) }
 }
 
 unsafe extern "C" fn repr(this: *mut PyObject) -> *mut PyObject {

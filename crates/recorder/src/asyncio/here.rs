@@ -84,7 +84,7 @@ thread_local! {
 pub fn here() -> &'static mut Here {
     let here = HERE.with(Cell::get);
     if !here.is_null() {
-        // SAFETY: made by `make`, never freed; only this thread has the pointer. Callers take it anew after they have
+        // SAFETY: made by `make`, never freed; only this thread has the pointer. Callers take it again after they have
         // called Python.
         let here = unsafe { &mut *here };
         if here.generation == forks::generation() {

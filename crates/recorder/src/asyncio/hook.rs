@@ -1,174 +1,126 @@
-//! Stands in the place of a loop's method that takes a callback, and puts ours around it.
-//!
-//! A method descriptor to CPython: `loop.call_soon(...)` reaches it without a bound method in between.
+//! Sees the calls of a loop's method that takes a callback, and puts ours around that.
 
 use super::callback;
 use super::here::{here, Cause, Source};
 use super::steps;
-use super::types::{self, kept, slot};
+use crate::lead;
 use crate::switch::on;
+use greenlane_methods::call::{Call, Shape};
+use greenlane_methods::table::Rule;
 use greenlane_process::clock;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyList;
-use std::mem::{self, offset_of};
 use std::ptr;
 
-#[repr(C)]
 struct Hook {
-    head: PyObject,
-    vectorcall: Option<ffi::vectorcallfunc>,
-    original: *mut PyObject,
+    run: unsafe fn(&Call<'_>) -> *mut PyObject,
     /// Not empty = pass straight through.
-    silent: *mut PyObject,
-    attributes: *mut PyObject,
+    silent: Py<PyList>,
 }
 
-static TYPE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-
-/// What stands in the place of the method `name`, which is `original`.
-pub fn make<'py>(
-    py: Python<'py>,
-    name: &str,
-    original: Bound<'py, PyAny>,
-    silent: Bound<'py, PyList>,
-) -> PyResult<Bound<'py, PyAny>> {
-    let run: ffi::vectorcallfunc = match name {
-        "call_soon" => call_soon,
-        "call_soon_threadsafe" => call_soon_threadsafe,
-        "call_at" => call_at,
-        "call_later" => call_later,
-        "add" => registered,
-        "create_task" => created,
-        _ => {
-            return Err(PyValueError::new_err(format!(
-            "name={name:?}, expected call_soon, call_soon_threadsafe, call_at, call_later, add or create_task"
-        )))
-        }
-    };
-    callback::prepare(py)?;
-    let kind = TYPE.get_or_try_init(py, || make_type(py))?;
-    // SAFETY: the type is of objects shaped `Hook`, and each field is written before anybody sees the object.
-    unsafe {
-        let made = ffi::PyType_GenericAlloc(kind.as_ptr().cast(), 0);
-        let made = Bound::from_owned_ptr_or_err(py, made)?;
-        let hook = made.as_ptr().cast::<Hook>();
-        (*hook).vectorcall = Some(run);
-        (*hook).original = original.into_ptr();
-        (*hook).silent = silent.into_ptr();
-        (*hook).attributes = ptr::null_mut();
-        Ok(made)
-    }
-}
-
-fn make_type(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    types::make::<Hook>(
-        py,
-        c"greenlane._native.Hook",
-        u64::from(
-            ffi::Py_TPFLAGS_HAVE_VECTORCALL as u32 | ffi::Py_TPFLAGS_METHOD_DESCRIPTOR as u32,
-        ),
-        vec![
-            types::offset(c"__vectorcalloffset__", offset_of!(Hook, vectorcall)),
-            types::offset(c"__dictoffset__", offset_of!(Hook, attributes)),
-        ],
-        vec![ffi::PyGetSetDef {
-            name: c"__dict__".as_ptr(),
-            get: Some(ffi::PyObject_GenericGetDict),
-            set: Some(ffi::PyObject_GenericSetDict),
-            ..ffi::PyGetSetDef::default()
-        }],
-        vec![
-            slot(ffi::Py_tp_dealloc, dealloc as *const ()),
-            slot(ffi::Py_tp_descr_get, bind as *const ()),
-        ],
-    )
-}
-
-impl Hook {
-    unsafe fn is_silent(&self) -> bool {
-        unsafe { !on() || ffi::PyList_Size(self.silent) != 0 }
+impl Rule for Hook {
+    fn wants(&self) -> bool {
+        true
     }
 
-    unsafe fn pass(
-        &self,
-        args: *const *mut PyObject,
-        nargsf: usize,
-        kwnames: *mut PyObject,
-    ) -> *mut PyObject {
-        unsafe { ffi::PyObject_Vectorcall(self.original, args, nargsf, kwnames) }
-    }
-
-    /// Calls the original with `ours`, which is given up, in the place of argument `at`.
-    unsafe fn pass_with(
-        &self,
-        ours: *mut PyObject,
-        at: usize,
-        args: *const *mut PyObject,
-        nargsf: usize,
-        kwnames: *mut PyObject,
-    ) -> *mut PyObject {
-        const MOST: usize = 12;
+    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+        // SAFETY: as the caller says; the list is held by us.
         unsafe {
-            if ours.is_null() {
-                return ptr::null_mut();
+            let result = match on() && ffi::PyList_Size(self.silent.as_ptr()) == 0 {
+                true => (self.run)(call),
+                false => call.pass(),
+            };
+            if !result.is_null() && call.function.shape == Shape::Object {
+                let py = Python::assume_attached();
+                let made = Bound::ref_from_ptr(py, &result);
+                let original = call.function.address as *mut PyObject;
+                // What is no handle has no such list: nothing to do.
+                let _ = leave_no_frame(made, Bound::ref_from_ptr(py, &original));
             }
-            let positional = ffi::PyVectorcall_NARGS(nargsf) as usize;
-            let named = if kwnames.is_null() {
-                0
-            } else {
-                ffi::PyTuple_Size(kwnames) as usize
-            };
-            let total = positional + named;
-            let flag = ffi::PY_VECTORCALL_ARGUMENTS_OFFSET;
-            let result = if total < MOST {
-                let mut copy: [*mut PyObject; MOST] = [ptr::null_mut(); MOST];
-                ptr::copy_nonoverlapping(args, copy.as_mut_ptr().add(1), total);
-                copy[at + 1] = ours;
-                self.pass(copy.as_ptr().add(1), positional | flag, kwnames)
-            } else {
-                let mut copy: Vec<*mut PyObject> = vec![ptr::null_mut(); total + 1];
-                ptr::copy_nonoverlapping(args, copy.as_mut_ptr().add(1), total);
-                copy[at + 1] = ours;
-                self.pass(copy.as_ptr().add(1), positional | flag, kwnames)
-            };
-            ffi::Py_DECREF(ours);
             result
         }
     }
 }
 
-/// `loop.call_soon(callback, *args, context=None)`
-unsafe extern "C" fn call_soon(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-) -> *mut PyObject {
-    unsafe {
-        let this = &*this.cast::<Hook>();
-        let count = ffi::PyVectorcall_NARGS(nargsf) as usize;
-        if this.is_silent() || count < 2 {
-            return this.pass(args, nargsf, kwnames);
+/// What is called in the place of the method `name`, which is `original`.
+pub fn make<'py>(
+    name: &str,
+    original: &Bound<'py, PyAny>,
+    silent: Bound<'py, PyList>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let run = match name {
+        "call_soon" => call_soon,
+        "call_soon_threadsafe" => call_soon_threadsafe,
+        "call_at" => call_at,
+        "call_later" => call_later,
+        "create_task" => created,
+        _ => {
+            return Err(PyValueError::new_err(format!(
+            "name={name:?}, expected call_soon, call_soon_threadsafe, call_at, call_later or create_task"
+        )))
         }
-        let wanted = *args.add(1);
+    };
+    callback::prepare(original.py())?;
+    let silent = silent.unbind();
+    lead::make(original, Box::new(Hook { run, silent }))
+}
+
+/// Calls the method with `ours`, which is given up, in the place of the argument at `place`.
+unsafe fn pass_with(call: &Call<'_>, place: usize, ours: *mut PyObject) -> *mut PyObject {
+    unsafe {
+        if ours.is_null() {
+            return ptr::null_mut();
+        }
+        let result = call.pass_with(place, ours);
+        ffi::Py_DECREF(ours);
+        result
+    }
+}
+
+/// In debug mode asyncio notes the frames in which a handle was made: those of the program, not the one that leads to us.
+///
+/// That one has the name and the place of `def` of the function that it leads to (`greenlane.probes.bodies`).
+fn leave_no_frame(made: &Bound<'_, PyAny>, original: &Bound<'_, PyAny>) -> PyResult<()> {
+    let py = made.py();
+    let frames = made.getattr(intern!(py, "_source_traceback"))?;
+    let Ok(frames) = frames.cast::<PyList>() else {
+        return Ok(());
+    };
+    let code = original.getattr(intern!(py, "__code__"))?;
+    let name = code.getattr("co_name")?;
+    let first: u32 = code.getattr("co_firstlineno")?.extract()?;
+    for at in (0..frames.len()).rev() {
+        let frame = frames.get_item(at)?;
+        let line: u32 = frame.getattr("lineno")?.extract()?;
+        if (first..first + 3).contains(&line) && frame.getattr("name")?.eq(&name)? {
+            return frames.del_item(at);
+        }
+    }
+    Ok(())
+}
+
+/// `loop.call_soon(callback, *args, context=None)`
+unsafe fn call_soon(call: &Call<'_>) -> *mut PyObject {
+    unsafe {
+        let Some(wanted) = call.argument(0, None) else {
+            return call.pass();
+        };
         let here = here();
         let Some((stepped, kind)) = steps::of(wanted) else {
             if !can_wrap(wanted) {
-                return this.pass(args, nargsf, kwnames);
+                return call.pass();
             }
-            let ours = callback::relay(wanted, here.why());
-            return this.pass_with(ours, 1, args, nargsf, kwnames);
+            return pass_with(call, 0, callback::relay(wanted, here.why()));
         };
-        let context = if kwnames.is_null() {
-            ptr::null_mut()
-        } else {
-            *args.add(count)
+        let context = || {
+            let given = call.argument(usize::MAX, Some(c"context"));
+            given.unwrap_or(ptr::null_mut())
         };
         let Some(met) = steps::see(here, stepped, kind, context) else {
-            return this.pass(args, nargsf, kwnames);
+            return call.pass();
         };
         if ptr::eq(here.running, &*met) {
             here.again = true;
@@ -178,52 +130,33 @@ unsafe extern "C" fn call_soon(
                 steps::ready(unit, here.why());
             }
         }
-        let ours = callback::step(wanted, met);
-        this.pass_with(ours, 1, args, nargsf, kwnames)
+        pass_with(call, 0, callback::step(wanted, met))
     }
 }
 
 /// `loop.call_soon_threadsafe(callback, *args, context=None)`
-unsafe extern "C" fn call_soon_threadsafe(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-) -> *mut PyObject {
+unsafe fn call_soon_threadsafe(call: &Call<'_>) -> *mut PyObject {
     unsafe {
-        let this = &*this.cast::<Hook>();
-        if this.is_silent() || ffi::PyVectorcall_NARGS(nargsf) < 2 {
-            return this.pass(args, nargsf, kwnames);
+        match call.argument(0, None) {
+            Some(wanted) if can_wrap(wanted) && steps::of(wanted).is_none() => {
+                let job = crate::strand::running().1;
+                let cause = Cause::at(Source::Thread, job, clock::monotonic_ns());
+                pass_with(call, 0, callback::relay(wanted, cause))
+            }
+            _ => call.pass(),
         }
-        let wanted = *args.add(1);
-        if !can_wrap(wanted) || steps::of(wanted).is_some() {
-            return this.pass(args, nargsf, kwnames);
-        }
-        let job = crate::strand::running().1;
-        let cause = Cause::at(Source::Thread, job, clock::monotonic_ns());
-        this.pass_with(callback::relay(wanted, cause), 1, args, nargsf, kwnames)
     }
 }
 
 /// asyncio's `loop.call_at(when, callback, *args, context=None)`; `when` is of the monotonic clock, s.
-unsafe extern "C" fn call_at(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-) -> *mut PyObject {
-    unsafe { timed(this, args, nargsf, kwnames, |when_s| (when_s * 1e9) as u64) }
+unsafe fn call_at(call: &Call<'_>) -> *mut PyObject {
+    unsafe { timed(call, |when_s| (when_s * 1e9) as u64) }
 }
 
 /// uvloop's `loop.call_later(delay, callback, *args, context=None)`; libuv counts in whole ms.
-unsafe extern "C" fn call_later(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-) -> *mut PyObject {
+unsafe fn call_later(call: &Call<'_>) -> *mut PyObject {
     unsafe {
-        timed(this, args, nargsf, kwnames, |delay_s| {
+        timed(call, |delay_s| {
             const MS: u64 = 1_000_000;
             let now_ns = clock::monotonic_ns();
             match (delay_s * 1e3).max(0.0).round_ties_even() as u64 {
@@ -234,63 +167,31 @@ unsafe extern "C" fn call_later(
     }
 }
 
-unsafe fn timed(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-    due_ns: impl FnOnce(f64) -> u64,
-) -> *mut PyObject {
+unsafe fn timed(call: &Call<'_>, due_ns: impl FnOnce(f64) -> u64) -> *mut PyObject {
     unsafe {
-        let this = &*this.cast::<Hook>();
-        if this.is_silent() || ffi::PyVectorcall_NARGS(nargsf) < 3 {
-            return this.pass(args, nargsf, kwnames);
-        }
-        let wanted = *args.add(2);
-        let seconds = ffi::PyFloat_AsDouble(*args.add(1));
+        let (Some(when), Some(wanted)) = (call.argument(0, None), call.argument(1, None)) else {
+            return call.pass();
+        };
+        let seconds = ffi::PyFloat_AsDouble(when);
         if seconds == -1.0 && !ffi::PyErr_Occurred().is_null() {
             // The original says it in its own words.
             ffi::PyErr_Clear();
-            return this.pass(args, nargsf, kwnames);
+            return call.pass();
         }
         if !can_wrap(wanted) {
-            return this.pass(args, nargsf, kwnames);
+            return call.pass();
         }
         let job = crate::strand::running().1;
         let cause = Cause::at(Source::Timer, job, due_ns(seconds).max(1));
-        this.pass_with(callback::timer(wanted, cause), 2, args, nargsf, kwnames)
+        pass_with(call, 1, callback::timer(wanted, cause))
     }
 }
 
-/// `asyncio.tasks._scheduled_tasks.add(task)`: 3.12 and 3.13 call it for each task that is made, after the first step of
-/// an eager one if that did not end it.
-unsafe extern "C" fn registered(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-) -> *mut PyObject {
+/// `loop.create_task(coro, ...)`: nobody else is told that an eager task has been made.
+unsafe fn created(call: &Call<'_>) -> *mut PyObject {
     unsafe {
-        let this = &*this.cast::<Hook>();
-        let result = this.pass(args, nargsf, kwnames);
-        if !result.is_null() && !this.is_silent() && ffi::PyVectorcall_NARGS(nargsf) == 1 {
-            steps::registered(*args);
-        }
-        result
-    }
-}
-
-/// `loop.create_task(coro, ...)`: from 3.14 on C tells nobody else that it has made a task.
-unsafe extern "C" fn created(
-    this: *mut PyObject,
-    args: *const *mut PyObject,
-    nargsf: usize,
-    kwnames: *mut PyObject,
-) -> *mut PyObject {
-    unsafe {
-        let this = &*this.cast::<Hook>();
-        let result = this.pass(args, nargsf, kwnames);
-        if !result.is_null() && !this.is_silent() {
+        let result = call.pass();
+        if !result.is_null() {
             steps::created(result);
         }
         result
@@ -300,33 +201,4 @@ unsafe extern "C" fn created(
 /// Whether the loop may get ours in the place of `callback`: not if it would refuse what it got, or it is ours already.
 unsafe fn can_wrap(callback: *mut PyObject) -> bool {
     unsafe { !callback::is_ours(callback) && ffi::PyCallable_Check(callback) != 0 }
-}
-
-unsafe extern "C" fn bind(
-    this: *mut PyObject,
-    instance: *mut PyObject,
-    _owner: *mut PyObject,
-) -> *mut PyObject {
-    unsafe {
-        if instance.is_null() {
-            return kept(this);
-        }
-        types::PyMethod_New(this, instance)
-    }
-}
-
-unsafe extern "C" fn dealloc(this: *mut PyObject) {
-    unsafe {
-        let kind = ffi::Py_TYPE(this);
-        let hook = this.cast::<Hook>();
-        for held in [
-            &mut (*hook).original,
-            &mut (*hook).silent,
-            &mut (*hook).attributes,
-        ] {
-            ffi::Py_XDECREF(mem::replace(held, ptr::null_mut()));
-        }
-        ffi::PyObject_Free(this.cast());
-        ffi::Py_DECREF(kind.cast());
-    }
 }

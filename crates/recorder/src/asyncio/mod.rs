@@ -2,12 +2,11 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`hook`] | stands in the place of a loop's `call_soon`, `call_soon_threadsafe`, `call_at`, `call_later` |
+//! | [`hook`] | sees the calls of a loop's `call_soon`, `call_soon_threadsafe`, `call_at`, `call_later`, `create_task` |
 //! | [`callback`] | what it puts into the loop's queue: the callback, with the moment at which it became ready |
 //! | [`task`] | what is known of one task |
 //! | [`steps`] | which task a callback steps |
 //! | [`here`] | this thread's loop: what runs now, and why it runs |
-//! | [`types`] | C types made by hand, because a call through them must cost nanoseconds |
 //!
 //! Why `call_soon` and not a proxy around each coroutine: CPython's C task puts its own step and its wake-up into the
 //! queue by calling the loop's method of that name, whatever the loop. So one place sees a task become ready (and who
@@ -24,7 +23,6 @@ mod here;
 mod hook;
 mod steps;
 mod task;
-mod types;
 
 use crate::names;
 use crate::strand;
@@ -49,7 +47,7 @@ impl Steps {
         silent: Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
         guard_at_exit(py)?;
-        hook::make(py, name, original, silent)
+        hook::make(name, &original, silent)
     }
 
     /// The job of tasks whose creation nobody saw is the value of `variable` in their context.

@@ -2,9 +2,9 @@
 
 use super::here::{here, Cause, Here, Source};
 use super::task::{target, Task};
-use super::types;
 use crate::names;
 use crate::strand;
+use crate::types;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{Text, UnitKind, NO_JOB};
 use pyo3::ffi::{self, PyObject};
@@ -137,17 +137,17 @@ pub fn follow(variable: Bound<'_, PyAny>) {
     let _ = VARIABLE.set(variable.py(), variable.clone().unbind());
 }
 
-/// What is known of `task`; a new unit if nothing is. `context`: it runs in it; null = unknown.
+/// What is known of `task`; a new unit if nothing is. `context` gives what it runs in; null = unknown.
 #[inline]
 pub unsafe fn see(
     here: &mut Here,
     task: *mut PyObject,
     kind: Kind,
-    context: *mut PyObject,
+    context: impl FnOnce() -> *mut PyObject,
 ) -> Option<Arc<Task>> {
     match known(here, task) {
         Some(known) => Some(Arc::clone(known)),
-        None => unsafe { meet(task, kind, context) },
+        None => unsafe { meet(task, kind, context()) },
     }
 }
 
@@ -212,40 +212,28 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
 }
 
 /// A task, or what a program's factory gives for one, has been made. Those that wait in the loop's queue are known; an
-/// eager one that has ended needs nothing more.
+/// eager one has run a step within its creator's, and if that has ended it, it needs nothing more.
 pub unsafe fn created(made: *mut PyObject) {
     let here = here();
     if !here.is_loop || here.running.is_null() || known(here, made).is_some() {
         return;
     }
-    let waits = Python::try_attach(|py| {
-        // SAFETY: the caller's result lives during the call.
-        let made = unsafe { Bound::from_borrowed_ptr(py, made) };
-        let done = made
-            .call_method0("done")
-            .and_then(|done| done.extract::<bool>());
-        made.hasattr("get_context").unwrap_or(false) && !done.unwrap_or(true)
-    });
-    if waits == Some(true) {
-        // SAFETY: as above.
-        unsafe { registered(made) };
-    }
-}
-
-/// A task has been made and registered. The unknown ones are eager: they have run a step within their creator's.
-pub unsafe fn registered(task: *mut PyObject) {
-    let here = here();
-    if !here.is_loop || here.running.is_null() || known(here, task).is_some() {
-        return;
-    }
     // Not `attach`: it panics at the interpreter's end, and C is above us.
     let _ = Python::try_attach(|py| {
-        // SAFETY: the caller's argument lives during the call.
-        let bound = unsafe { Bound::from_borrowed_ptr(py, task) };
-        let context = bound.call_method0("get_context").ok();
-        let context = context.as_ref().map_or(ptr::null_mut(), Bound::as_ptr);
+        // SAFETY: the caller's result lives during the call.
+        let bound = unsafe { Bound::from_borrowed_ptr(py, made) };
+        let done = bound
+            .call_method0("done")
+            .and_then(|done| done.extract::<bool>());
+        let Ok(context) = bound.call_method0("get_context") else {
+            return;
+        };
+        if done.unwrap_or(true) {
+            return;
+        }
+        let context = context.as_ptr();
         // SAFETY: both live during the call.
-        let Some(met) = (unsafe { meet(task, Kind::Eager, context) }) else {
+        let Some(met) = (unsafe { meet(made, Kind::Eager, context) }) else {
             return;
         };
         // SAFETY: changed by this thread only.

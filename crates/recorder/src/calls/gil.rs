@@ -9,14 +9,10 @@
 //! condition and is guarded by the mutex that is held when the wait returns, says whether it will wait on.
 
 use super::errno::Errno;
-use super::originals::real;
-use super::symbols;
-use crate::switch::on;
 use crate::{gil_waits, strand};
 use greenlane_process::clock;
 use libc::{c_int, pthread_cond_t, pthread_mutex_t, timespec};
 use std::cell::Cell;
-use std::mem::transmute;
 use std::sync::atomic::{AtomicI32, AtomicU8, AtomicUsize, Ordering};
 
 /// `struct _gil_runtime_state`: last holder, locked, switch number, condition, mutex.
@@ -26,6 +22,14 @@ const LOCKED_BEFORE: usize = 16;
 const ASKS_AFTER_NS: i64 = 50_000;
 /// A piece that begins later than this after the one before it is another wait.
 const SAME_NS: u64 = 1_000_000;
+
+/// The C functions themselves.
+pub type Wait = unsafe extern "C-unwind" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int;
+pub type TimedWait = unsafe extern "C-unwind" fn(
+    *mut pthread_cond_t,
+    *mut pthread_mutex_t,
+    *const timespec,
+) -> c_int;
 
 const UNTRIED: u8 = 0;
 const KNOWN: u8 = 1;
@@ -88,7 +92,8 @@ fn soon(until: timespec) -> timespec {
     }
 }
 
-fn is_gil(condition: usize) -> bool {
+/// Whether a condition is the GIL's.
+pub fn is_gil(condition: usize) -> bool {
     (RUNTIME.0.load(Ordering::Relaxed)..RUNTIME.1.load(Ordering::Relaxed)).contains(&condition)
 }
 
@@ -148,23 +153,19 @@ pub fn may_be_seen() -> bool {
     RUNTIME.0.load(Ordering::Relaxed) != 0 && LAYOUT.load(Ordering::Relaxed) == UNTRIED
 }
 
-/// In the place of the C function of this name, in the interpreter.
-pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
+/// Waits as `pthread_cond_timedwait` does, for the GIL.
+///
+/// # Safety
+/// [`is_gil`] of the condition; the rest is the caller's call.
+pub unsafe fn wait_until(
     condition: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     until: *const timespec,
+    real: TimedWait,
 ) -> c_int {
     // SAFETY: the caller's call, as it is.
     unsafe {
-        let real: unsafe extern "C-unwind" fn(
-            *mut pthread_cond_t,
-            *mut pthread_mutex_t,
-            *const timespec,
-        ) -> c_int = transmute(real(symbols::COND_TIMEDWAIT));
         let address = condition as usize;
-        if !on() || !is_gil(address) {
-            return real(condition, mutex, until);
-        }
         if LAYOUT.load(Ordering::Relaxed) == UNTRIED {
             look_at_layout(address, mutex as usize);
         }
@@ -201,16 +202,18 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
     }
 }
 
-/// In the place of the C function of this name, in the interpreter.
-pub unsafe extern "C-unwind" fn pthread_cond_wait(
+/// Waits as `pthread_cond_wait` does, until somebody has taken the GIL; as [`wait_until`].
+///
+/// # Safety
+/// As there.
+pub unsafe fn wait(
     condition: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
+    real: Wait,
 ) -> c_int {
     // SAFETY: the caller's call, as it is.
     unsafe {
-        let real: unsafe extern "C-unwind" fn(*mut pthread_cond_t, *mut pthread_mutex_t) -> c_int =
-            transmute(real(symbols::COND_WAIT));
-        if !on() || !is_gil(condition as usize) || SAMPLER.get() {
+        if SAMPLER.get() {
             return real(condition, mutex);
         }
         let from_ns = clock::monotonic_ns();

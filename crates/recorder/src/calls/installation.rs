@@ -3,7 +3,7 @@
 use super::redirection::{self, Found};
 use super::{gil, originals, redirected, sockets, symbols};
 use crate::names;
-use greenlane_interpreter::{address as interpreter, is_known};
+use greenlane_interpreter::is_known;
 use greenlane_process::forks;
 use pyo3::prelude::*;
 use std::ffi::c_int;
@@ -46,7 +46,7 @@ pub fn why(_with_the_gil: Python<'_>) -> String {
 /// Redirects the calls of objects that were loaded since. Cheap when there are none: 1 us. Needs no GIL.
 pub fn rescan() {
     if installed() && redirection::is_due(found().unfinished) {
-        note(redirection::redirect(interpreter(), &INSTALLED));
+        note(redirection::redirect(&INSTALLED));
     }
 }
 
@@ -55,7 +55,7 @@ pub fn uninstall() {
     sockets::want(false);
     sockets::unstamp_all();
     if INSTALLED.swap(false, Ordering::Relaxed) {
-        redirection::give_back(interpreter());
+        redirection::give_back();
         note(Found::default());
     }
 }
@@ -70,15 +70,20 @@ fn try_install(py: Python<'_>) -> Result<(), String> {
     forks::watch();
     originals::find();
     for (index, wanted) in symbols::WANTED.iter().enumerate() {
-        let name = wanted.name.to_str().unwrap_or_default();
-        let name = name.trim_start_matches("__").trim_end_matches("_chk");
+        let name = wanted.to_str().unwrap_or_default();
+        let name = match index {
+            // Of the calls made by number, those for this are timed.
+            symbols::SYSCALL => "futex",
+            _ => name.trim_start_matches("__x").trim_start_matches("__"),
+        };
+        let name = name.trim_end_matches("_chk");
         redirected::name(index, names::text(name));
     }
     if is_known(py).unwrap_or(false) {
         find_runtime();
     }
     INSTALLED.store(true, Ordering::Relaxed);
-    note(redirection::redirect(interpreter(), &INSTALLED));
+    note(redirection::redirect(&INSTALLED));
     test(py)
 }
 

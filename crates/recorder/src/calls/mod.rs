@@ -11,7 +11,9 @@
 //! | [`redirection`] | the slots made to lead to us, and back |
 //! | [`redirected`] | what stands in the functions' place |
 //! | [`errno`] | what they leave as it was |
-//! | [`gil`] | the same for waits for the GIL |
+//! | [`files`] | the same for files |
+//! | [`conditions`] | the same for condition variables and futexes |
+//! | [`gil`] | of them, the GIL's |
 //! | [`sockets`] | the kernel's stamps |
 //! | [`realtime`] | their clock |
 //! | [`installation`] | all of it, tested, and taken away again |
@@ -20,7 +22,9 @@
 //! Without it (another C library than glibc, an unknown processor, a test that failed) recording goes on, with bounds
 //! instead of exact times.
 
+mod conditions;
 mod errno;
+mod files;
 pub(crate) mod gil;
 pub mod installation;
 mod originals;

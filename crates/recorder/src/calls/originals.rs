@@ -46,14 +46,14 @@ pub fn find() {
     let libraries = libraries();
     for (index, wanted) in WANTED.iter().enumerate() {
         // SAFETY: a search by name in the objects that are loaded for all.
-        let public = unsafe { libc::dlsym(libc::RTLD_DEFAULT, wanted.name.as_ptr()) } as usize;
+        let public = unsafe { libc::dlsym(libc::RTLD_DEFAULT, wanted.as_ptr()) } as usize;
         if public == 0 {
             continue;
         }
-        let real = if is_stub(public, wanted.name) {
+        let real = if is_stub(public, wanted) {
             libraries
                 .iter()
-                .find_map(|library| defined_in(library, wanted.name))
+                .find_map(|library| defined_in(library, wanted))
         } else {
             Some(public)
         };

@@ -30,7 +30,7 @@ const SELECT: u8 = 3;
 const SLEEP: u8 = 4;
 const LOCK: u8 = 5;
 const PROCESS: u8 = 8;
-const DRIVER: u8 = 9;
+pub(super) const DRIVER: u8 = 9;
 
 /// The calls' names as texts of the recording.
 static TEXTS: [AtomicU32; symbols::COUNT] = [const { AtomicU32::new(0) }; symbols::COUNT];
@@ -51,7 +51,7 @@ fn text(index: usize) -> u32 {
 
 /// Where a call's time goes.
 #[derive(Clone, Copy)]
-enum Seen {
+pub(super) enum Seen {
     /// Blocked on this kind.
     Blocked(u8),
     /// Waited for one of Python's locks.
@@ -70,7 +70,7 @@ enum Seen {
 
 /// The call has returned `result`.
 #[inline(never)]
-fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
+pub(super) fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     let errno = Errno::keep();
     let to_ns = clock::monotonic_ns();
     let kind = match seen {
@@ -100,7 +100,7 @@ fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
             Seen::SleptUntil(due_ns) if result == 0 => slept_until(due_ns, from_ns, to_ns),
             _ => to_ns,
         };
-        strand::blocked(kind, text(index), from_ns, until_ns, 0);
+        strand::blocked((kind, text(index)), from_ns, until_ns, to_ns, 0);
     }
     errno.put_back();
 }
@@ -200,7 +200,7 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
     }
     let kind = if flags != 0 { SOCKET } else { DRIVER };
     let until_ns = blocked_until(fd, from_ns, to_ns);
-    strand::blocked(kind, text(index), from_ns, until_ns, came_ns);
+    strand::blocked((kind, text(index)), from_ns, until_ns, to_ns, came_ns);
     if got > 0 && flags & sockets::ACCEPTED != 0 {
         match came_ns {
             0 => strand::bytes_came(sockets::came_without_stamp(fd, to_ns), false),
@@ -212,7 +212,7 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
 
 /// A process that waits for something to do is no child on its way to another program: its recording begins.
 #[inline]
-fn begin_at(seen: Seen) {
+pub(super) fn begin_at(seen: Seen) {
     if matches!(seen, Seen::LoopPoll(..) | Seen::Poll(_)) {
         pending::begin();
     }
@@ -220,7 +220,7 @@ fn begin_at(seen: Seen) {
 
 /// Whether the calling thread's calls are recorded.
 #[inline]
-fn wanted() -> bool {
+pub(super) fn wanted() -> bool {
     on() && known_threads::is_known()
 }
 
@@ -243,14 +243,14 @@ fn wanted_from(fd: c_int) -> bool {
 
 /// The call begins now.
 #[inline(never)]
-fn called() -> u64 {
+pub(super) fn called() -> u64 {
     strand::calling();
     clock::monotonic_ns()
 }
 
 /// The call of function number `index` begins now.
 #[inline]
-fn called_for(index: usize) -> u64 {
+pub(super) fn called_for(index: usize) -> u64 {
     let now_ns = called();
     if [
         symbols::SEM_WAIT,
@@ -287,6 +287,8 @@ macro_rules! redirected {
         }
     )+};
 }
+
+pub(super) use redirected;
 
 redirected! {
     send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, SEND, Seen::Sent(fd);

@@ -11,7 +11,7 @@
 
 use super::originals::{self, real};
 use super::replacements::PLACES;
-use super::symbols::{self, WANTED};
+use super::symbols;
 use greenlane_process::objects::{self, Object, Slot};
 use greenlane_process::pages::{self, page_bytes, Pages};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -45,8 +45,8 @@ enum Lead {
 static SEEN_LOADED: AtomicU64 = AtomicU64::new(0);
 static RETRIES: AtomicU64 = AtomicU64::new(0);
 /// Redirects all slots, while `wanted`.
-pub fn redirect(interpreter: usize, wanted: &AtomicBool) -> Found {
-    walk(Lead::ToUs, interpreter, wanted)
+pub fn redirect(wanted: &AtomicBool) -> Found {
+    walk(Lead::ToUs, wanted)
 }
 
 /// Whether objects have been loaded since the last walk, or some were not ready in it. One look at the linker's count.
@@ -64,14 +64,13 @@ pub fn is_due(unfinished: u64) -> bool {
 }
 
 /// Makes all slots lead to where they led.
-pub fn give_back(interpreter: usize) {
-    walk(Lead::Back, interpreter, &AtomicBool::new(true));
+pub fn give_back() {
+    walk(Lead::Back, &AtomicBool::new(true));
 }
 
-fn walk(lead: Lead, interpreter: usize, wanted: &AtomicBool) -> Found {
+fn walk(lead: Lead, wanted: &AtomicBool) -> Found {
     let mut walk = Walk {
         lead,
-        interpreter,
         homes: [(0, 0); MOST_HOMES],
         pages: Pages::with_room(),
         page_bytes: page_bytes(),
@@ -92,8 +91,6 @@ fn walk(lead: Lead, interpreter: usize, wanted: &AtomicBool) -> Found {
 
 struct Walk {
     lead: Lead,
-    /// An address in the interpreter's object.
-    interpreter: usize,
     /// Where libc's functions live: from, to.
     homes: [(usize, usize); MOST_HOMES],
     pages: Pages,
@@ -136,8 +133,7 @@ impl Walk {
     }
 
     fn turn(&mut self, object: &Object<'_>, slot: &Slot<'_>, index: usize) {
-        let wanted = &WANTED[index];
-        if real(index) == 0 || (wanted.interpreter_only && !object.contains(self.interpreter)) {
+        if real(index) == 0 {
             return;
         }
         // SAFETY: an aligned word in a loaded object's data, checked by `each_slot`; others read and write it whole.

@@ -1,7 +1,7 @@
 //! What stands in the place of each function of [`symbols`].
 
 use super::symbols::{self, COUNT};
-use super::{gil, redirected as to, sockets};
+use super::{conditions, files, redirected as to, sockets};
 
 /// An address of ours.
 #[derive(Clone, Copy)]
@@ -31,6 +31,8 @@ pub static PLACES: [Place; COUNT] = places! {
     READ_CHK to::__read_chk;
     RECV_CHK to::__recv_chk;
     RECVFROM_CHK to::__recvfrom_chk;
+    XSTAT files::__xstat;
+    XSTAT64 files::__xstat64;
     ACCEPT to::accept;
     ACCEPT4 to::accept4;
     CLOCK_NANOSLEEP to::clock_nanosleep;
@@ -41,16 +43,33 @@ pub static PLACES: [Place; COUNT] = places! {
     EPOLL_WAIT to::epoll_wait;
     FDATASYNC to::fdatasync;
     FLOCK to::flock;
+    FSTATAT files::fstatat;
+    FSTATAT64 files::fstatat64;
     FSYNC to::fsync;
     GETADDRINFO to::getaddrinfo;
     GETSOCKOPT to::getsockopt;
     LISTEN sockets::listen;
+    LSTAT files::lstat;
+    LSTAT64 files::lstat64;
     NANOSLEEP to::nanosleep;
+    OPEN files::open;
+    OPEN64 files::open64;
+    OPENAT files::openat;
+    OPENAT64 files::openat64;
     POLL to::poll;
     PPOLL to::ppoll;
+    PREAD files::pread;
+    PREAD64 files::pread64;
+    PREADV files::preadv;
+    PREADV64 files::preadv64;
     PSELECT to::pselect;
-    COND_TIMEDWAIT gil::pthread_cond_timedwait;
-    COND_WAIT gil::pthread_cond_wait;
+    COND_CLOCKWAIT conditions::pthread_cond_clockwait;
+    COND_TIMEDWAIT conditions::pthread_cond_timedwait;
+    COND_WAIT conditions::pthread_cond_wait;
+    PWRITE files::pwrite;
+    PWRITE64 files::pwrite64;
+    PWRITEV files::pwritev;
+    PWRITEV64 files::pwritev64;
     READ to::read;
     READV to::readv;
     RECV to::recv;
@@ -68,6 +87,9 @@ pub static PLACES: [Place; COUNT] = places! {
     SENDTO to::sendto;
     SETSOCKOPT sockets::setsockopt;
     SLEEP to::sleep;
+    STAT files::stat;
+    STAT64 files::stat64;
+    SYSCALL conditions::syscall;
     USLEEP to::usleep;
     WAIT4 to::wait4;
     WAITID to::waitid;

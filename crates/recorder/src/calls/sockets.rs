@@ -366,12 +366,18 @@ fn local_port(fd: c_int) -> Option<u16> {
     (failed == 0 && address.sin6_port != 0).then_some(address.sin6_port)
 }
 
-/// In `close`'s place: what was known of the descriptor is forgotten.
-pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+/// `fd` is about to be closed: what was known of it is forgotten.
+#[inline]
+pub fn closes(fd: c_int) {
     // The child of a `vfork` closes its own copies, with our memory in its hands.
     if flags(fd) != 0 && forks::is_own_process() {
         take(fd, !0);
     }
+}
+
+/// In `close`'s place.
+pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    closes(fd);
     // SAFETY: the caller's call, as it is.
     unsafe {
         let close: unsafe extern "C-unwind" fn(c_int) -> c_int = transmute(real(symbols::CLOSE));

@@ -2,15 +2,8 @@
 
 use std::ffi::CStr;
 
-/// One function.
-pub struct Wanted {
-    pub name: &'static CStr,
-    /// Redirected in the interpreter's object only.
-    pub interpreter_only: bool,
-}
-
 macro_rules! wanted {
-    ($($index:ident $name:literal $only:literal;)+) => {
+    ($($index:ident $name:literal;)+) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[derive(Clone, Copy)]
         #[repr(usize)]
@@ -20,73 +13,92 @@ macro_rules! wanted {
         pub const COUNT: usize = NAMES.len();
         const NAMES: [&str; [$($name,)+].len()] = [$($name,)+];
         /// All, by name.
-        pub static WANTED: [Wanted; COUNT] = [$(
-            Wanted {
-                // A name without a NUL inside, and one at its end.
-                name: match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => panic!("a NUL inside of a name"),
-                },
-                interpreter_only: $only,
+        pub static WANTED: [&CStr; COUNT] = [$(
+            // A name without a NUL inside, and one at its end.
+            match CStr::from_bytes_with_nul(concat!($name, "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a NUL inside of a name"),
             },
         )+];
     };
 }
 
 wanted! {
-    POLL_CHK "__poll_chk" false;
-    PPOLL_CHK "__ppoll_chk" false;
-    READ_CHK "__read_chk" false;
-    RECV_CHK "__recv_chk" false;
-    RECVFROM_CHK "__recvfrom_chk" false;
-    ACCEPT "accept" false;
-    ACCEPT4 "accept4" false;
-    CLOCK_NANOSLEEP "clock_nanosleep" false;
-    CLOSE "close" false;
-    CONNECT "connect" false;
-    EPOLL_PWAIT "epoll_pwait" false;
-    EPOLL_PWAIT2 "epoll_pwait2" false;
-    EPOLL_WAIT "epoll_wait" false;
-    FDATASYNC "fdatasync" false;
-    FLOCK "flock" false;
-    FSYNC "fsync" false;
-    GETADDRINFO "getaddrinfo" false;
-    GETSOCKOPT "getsockopt" false;
-    LISTEN "listen" false;
-    NANOSLEEP "nanosleep" false;
-    POLL "poll" false;
-    PPOLL "ppoll" false;
-    PSELECT "pselect" false;
-    COND_TIMEDWAIT "pthread_cond_timedwait" true;
-    COND_WAIT "pthread_cond_wait" true;
-    READ "read" false;
-    READV "readv" false;
-    RECV "recv" false;
-    RECVFROM "recvfrom" false;
-    RECVMMSG "recvmmsg" false;
-    RECVMSG "recvmsg" false;
-    SELECT "select" false;
-    SEM_CLOCKWAIT "sem_clockwait" false;
-    SEM_TIMEDWAIT "sem_timedwait" false;
-    SEM_WAIT "sem_wait" false;
-    SEND "send" false;
-    SENDFILE "sendfile" false;
-    SENDFILE64 "sendfile64" false;
-    SENDMSG "sendmsg" false;
-    SENDTO "sendto" false;
-    SETSOCKOPT "setsockopt" false;
-    SLEEP "sleep" false;
-    USLEEP "usleep" false;
-    WAIT4 "wait4" false;
-    WAITID "waitid" false;
-    WAITPID "waitpid" false;
-    WRITE "write" false;
-    WRITEV "writev" false;
+    POLL_CHK "__poll_chk";
+    PPOLL_CHK "__ppoll_chk";
+    READ_CHK "__read_chk";
+    RECV_CHK "__recv_chk";
+    RECVFROM_CHK "__recvfrom_chk";
+    XSTAT "__xstat";
+    XSTAT64 "__xstat64";
+    ACCEPT "accept";
+    ACCEPT4 "accept4";
+    CLOCK_NANOSLEEP "clock_nanosleep";
+    CLOSE "close";
+    CONNECT "connect";
+    EPOLL_PWAIT "epoll_pwait";
+    EPOLL_PWAIT2 "epoll_pwait2";
+    EPOLL_WAIT "epoll_wait";
+    FDATASYNC "fdatasync";
+    FLOCK "flock";
+    FSTATAT "fstatat";
+    FSTATAT64 "fstatat64";
+    FSYNC "fsync";
+    GETADDRINFO "getaddrinfo";
+    GETSOCKOPT "getsockopt";
+    LISTEN "listen";
+    LSTAT "lstat";
+    LSTAT64 "lstat64";
+    NANOSLEEP "nanosleep";
+    OPEN "open";
+    OPEN64 "open64";
+    OPENAT "openat";
+    OPENAT64 "openat64";
+    POLL "poll";
+    PPOLL "ppoll";
+    PREAD "pread";
+    PREAD64 "pread64";
+    PREADV "preadv";
+    PREADV64 "preadv64";
+    PSELECT "pselect";
+    COND_CLOCKWAIT "pthread_cond_clockwait";
+    COND_TIMEDWAIT "pthread_cond_timedwait";
+    COND_WAIT "pthread_cond_wait";
+    PWRITE "pwrite";
+    PWRITE64 "pwrite64";
+    PWRITEV "pwritev";
+    PWRITEV64 "pwritev64";
+    READ "read";
+    READV "readv";
+    RECV "recv";
+    RECVFROM "recvfrom";
+    RECVMMSG "recvmmsg";
+    RECVMSG "recvmsg";
+    SELECT "select";
+    SEM_CLOCKWAIT "sem_clockwait";
+    SEM_TIMEDWAIT "sem_timedwait";
+    SEM_WAIT "sem_wait";
+    SEND "send";
+    SENDFILE "sendfile";
+    SENDFILE64 "sendfile64";
+    SENDMSG "sendmsg";
+    SENDTO "sendto";
+    SETSOCKOPT "setsockopt";
+    SLEEP "sleep";
+    STAT "stat";
+    STAT64 "stat64";
+    SYSCALL "syscall";
+    USLEEP "usleep";
+    WAIT4 "wait4";
+    WAITID "waitid";
+    WAITPID "waitpid";
+    WRITE "write";
+    WRITEV "writev";
 }
 
 /// The number of the function called `name`.
 pub fn index_of(name: &CStr) -> Option<usize> {
-    WANTED.binary_search_by(|wanted| wanted.name.cmp(name)).ok()
+    WANTED.binary_search(&name).ok()
 }
 
 /// [`index_of`] finds a name by halving: they ascend.

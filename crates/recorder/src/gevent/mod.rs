@@ -4,11 +4,9 @@
 //! |---|---|
 //! | [`greenlets`] | which greenlet is which unit; greenlet's C functions |
 //! | [`switches`] | the trace function: slices end and begin |
-//! | [`wrapped`], [`stamped`] | the two Python callables that the probe puts into gevent |
+//! | [`roles`] | what the calls of gevent's methods tell |
+//! | [`stamped`] | goes round a callback that gevent's loop is given |
 //! | [`classes`] | gevent's classes |
-//! | [`types`] | what the two callables are made of |
-//! | [`roles`] | what a wrapped method tells |
-//! | [`places`] | where they were put, and how they are taken away |
 //!
 //! When did a greenlet become able to run? It is resumed by the hub for one of three reasons. A *callback* that somebody
 //! queued with `run_callback`: the moment of queueing, exact; [`stamped::Stamped`] carries it. A *timer*: when it was
@@ -20,13 +18,11 @@
 
 mod classes;
 mod greenlets;
-mod places;
 mod roles;
 mod stamped;
 mod switches;
-mod types;
-mod wrapped;
 
+use crate::lead;
 use crate::names;
 use greenlane_interpreter::endings::guard_at_exit;
 use pyo3::exceptions::PyValueError;
@@ -54,8 +50,7 @@ impl Switches {
     }
 
     #[staticmethod]
-    fn uninstall(py: Python<'_>) {
-        places::put_back(py);
+    fn uninstall() {
         switches::set_installed(false);
         switches::end();
     }
@@ -70,15 +65,15 @@ impl Switches {
         switches::watch();
     }
 
+    /// What is called in the place of the method `name`, which is `original`.
     #[staticmethod]
-    #[pyo3(signature = (owner, name, role, kind=0, call=""))]
-    fn wrap(
-        owner: &Bound<'_, PyType>,
+    fn lead<'py>(
         name: &str,
+        original: &Bound<'py, PyAny>,
         role: &str,
         kind: u8,
         call: &str,
-    ) -> PyResult<bool> {
+    ) -> PyResult<Bound<'py, PyAny>> {
         let role = match role {
             "waits" => Role::Waits(kind, names::text(call), roles::timeout_at(name)),
             "run_callback" => Role::RunCallback,
@@ -91,10 +86,8 @@ impl Switches {
             )))
             }
         };
-        if !wrapped::load() || !stamped::load() {
-            return Err(PyErr::fetch(owner.py()));
-        }
-        places::put(owner, name, role)
+        stamped::load(original.py())?;
+        lead::make(original, Box::new(role))
     }
 
     #[staticmethod]

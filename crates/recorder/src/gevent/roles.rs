@@ -1,4 +1,4 @@
-//! What a wrapped method of gevent tells: which wait it is, what is ready since when.
+//! What the calls of a method of gevent tell: which wait it is, what is ready since when.
 
 use super::classes::{Classes, LOCK, PROCESS, SLEEP, SOCKET};
 use super::greenlets::{self, Label, PyMethod_Type, UNLABELLED};
@@ -6,17 +6,20 @@ use super::stamped::stamp;
 use super::switches::{self, here, Cause};
 use crate::names;
 use crate::strand;
+use crate::switch;
+use greenlane_methods::call::Call;
+use greenlane_methods::table::Rule;
 use greenlane_process::clock;
 use greenlane_recording_format::event::Text;
 use pyo3::ffi;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// What a wrapped method is.
+/// What a method is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// A call that may wait: `kind`, its name, and where its timeout stands. The outermost one counts.
-    Waits(u8, Text, usize),
+    /// It may wait: `kind`, its name, and where its timeout stands. The outermost one counts.
+    Waits(u8, Text, Option<usize>),
     /// `loop.run_callback(callback, *arguments)`: the callback's greenlet is ready now.
     RunCallback,
     /// `hub.wait(watcher)`: what it waits for is the watcher's.
@@ -27,83 +30,46 @@ pub enum Role {
     ThreadResult,
 }
 
-/// Arguments that are copied without an allocation.
-const FEW: usize = 8;
+impl Rule for Role {
+    fn wants(&self) -> bool {
+        switch::on() && switches::installed()
+    }
 
-/// Calls the original and notes what the role asks for.
-///
-/// # Safety
-/// The arguments are those of a vectorcall.
-pub unsafe fn play(
-    role: Role,
-    original: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as the caller says.
-    unsafe {
-        let given = ffi::PyVectorcall_NARGS(count) as usize;
-        match role {
-            Role::RunCallback if given >= 2 => run_callback(original, arguments, count, names),
-            Role::HubWait if given >= 2 => {
-                switches::watch_from(false);
-                let label = label_of(*arguments.add(1));
-                labelled(label, original, arguments, count, names)
+    unsafe fn seen(&self, call: &Call<'_>) -> *mut ffi::PyObject {
+        // SAFETY: as the caller says.
+        unsafe {
+            match (*self, call.argument(0, None)) {
+                (Role::RunCallback, Some(callback)) => run_callback(call, callback),
+                (Role::HubWait, Some(watcher)) => {
+                    switches::watch_from(false);
+                    labelled(label_of(watcher), call)
+                }
+                (Role::RunCallback | Role::HubWait, None) => call.pass(),
+                (Role::Waits(kind, name, timeout_at), _) => {
+                    let label = Label {
+                        kind,
+                        call: name,
+                        yields: timeout_at
+                            .and_then(|at| call.argument(at, Some(c"timeout")))
+                            .is_some_and(|timeout| is_zero(timeout)),
+                        ..Label::NONE
+                    };
+                    labelled(label, call)
+                }
+                (Role::Expires, _) => caused(expired(call.this), call),
+                (Role::ThreadResult, _) => caused(finished(call.this), call),
             }
-            Role::Waits(kind, call, timeout_at) => {
-                let label = Label {
-                    kind,
-                    call,
-                    yields: has_no_time(timeout_at, arguments, count, names),
-                    ..Label::NONE
-                };
-                labelled(label, original, arguments, count, names)
-            }
-            Role::Expires if given >= 1 => {
-                let cause = expired(*arguments);
-                caused(cause, original, arguments, count, names)
-            }
-            Role::ThreadResult if given >= 1 => {
-                let cause = finished(*arguments);
-                caused(cause, original, arguments, count, names)
-            }
-            _ => ffi::PyObject_Vectorcall(original, arguments, count, names),
         }
     }
 }
 
-/// Where the timeout of gevent's method of this name stands, `self` at 0; 0 = it has none.
-pub fn timeout_at(method: &str) -> usize {
+/// Where the timeout of gevent's method of this name stands; None = it has none.
+pub fn timeout_at(method: &str) -> Option<usize> {
     match method {
-        "wait" | "join" | "poll" | "wait_available" => 1,
-        "get" | "peek" | "acquire" | "communicate" => 2,
-        "put" | "add" | "start" | "select" => 3,
-        _ => 0,
-    }
-}
-
-/// Whether a call's timeout is 0.
-unsafe fn has_no_time(
-    timeout_at: usize,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> bool {
-    // SAFETY: the arguments of a vectorcall: keyword values follow the positional ones.
-    unsafe {
-        let given = ffi::PyVectorcall_NARGS(count) as usize;
-        if timeout_at != 0 && timeout_at < given {
-            return is_zero(*arguments.add(timeout_at));
-        }
-        if timeout_at == 0 || names.is_null() {
-            return false;
-        }
-        (0..ffi::PyTuple_GET_SIZE(names)).any(|at| {
-            let name = ffi::PyTuple_GET_ITEM(names, at);
-            ffi::PyUnicode_CompareWithASCIIString(name, c"timeout".as_ptr()) == 0
-                && is_zero(*arguments.add(given + at as usize))
-        })
+        "wait" | "join" | "poll" | "wait_available" => Some(0),
+        "get" | "peek" | "acquire" | "communicate" => Some(1),
+        "put" | "add" | "start" | "select" => Some(2),
+        _ => None,
     }
 }
 
@@ -118,14 +84,8 @@ unsafe fn is_zero(number: *mut ffi::PyObject) -> bool {
     }
 }
 
-unsafe fn labelled(
-    label: Label,
-    original: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as in `play`. A greenlet takes its label along when it is switched away.
+unsafe fn labelled(label: Label, call: &Call<'_>) -> *mut ffi::PyObject {
+    // SAFETY: within the call. A greenlet takes its label along when it is switched away.
     unsafe {
         let now = &mut here().label;
         let before = *now;
@@ -135,60 +95,31 @@ unsafe fn labelled(
             now.due_ns = label.due_ns;
             now.yields |= label.yields;
         }
-        let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
+        let result = call.pass();
         here().label = before;
         result
     }
 }
 
-unsafe fn caused(
-    cause: Cause,
-    original: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as in `play`.
+unsafe fn caused(cause: Cause, call: &Call<'_>) -> *mut ffi::PyObject {
+    // SAFETY: within the call.
     unsafe {
         switches::watch_from(true);
         let before = std::mem::replace(&mut here().cause, cause);
-        let result = ffi::PyObject_Vectorcall(original, arguments, count, names);
+        let result = call.pass();
         here().cause = before;
         result
     }
 }
 
-unsafe fn run_callback(
-    original: *mut ffi::PyObject,
-    arguments: *const *mut ffi::PyObject,
-    count: usize,
-    names: *mut ffi::PyObject,
-) -> *mut ffi::PyObject {
-    // SAFETY: as in `play`; `given` is at least 2, and keyword values follow the positional ones.
+unsafe fn run_callback(call: &Call<'_>, callback: *mut ffi::PyObject) -> *mut ffi::PyObject {
+    // SAFETY: within the call.
     unsafe {
-        let given = ffi::PyVectorcall_NARGS(count) as usize;
-        let total = given
-            + if names.is_null() {
-                0
-            } else {
-                ffi::PyTuple_GET_SIZE(names) as usize
-            };
-        let callback = *arguments.add(1);
         let stamped = stamp(callback, cause_of(callback));
         if stamped.is_null() {
             return ptr::null_mut();
         }
-        let mut few = [ptr::null_mut(); FEW];
-        let mut many = Vec::new();
-        let copy = if total <= FEW {
-            &mut few[..total]
-        } else {
-            many.resize(total, ptr::null_mut());
-            &mut many[..]
-        };
-        ptr::copy_nonoverlapping(arguments, copy.as_mut_ptr(), total);
-        copy[1] = stamped;
-        let result = ffi::PyObject_Vectorcall(original, copy.as_ptr(), given, names);
+        let result = call.pass_with(0, stamped);
         ffi::Py_DECREF(stamped);
         result
     }

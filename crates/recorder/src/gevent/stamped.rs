@@ -2,8 +2,9 @@
 //! callback it runs.
 
 use super::switches::{self, here, Cause};
-use super::types::{attribute, make_type, slot};
+use crate::types::{self, attribute, slot};
 use pyo3::ffi;
+use pyo3::prelude::*;
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;
@@ -28,34 +29,33 @@ unsafe impl Sync for Free {}
 static FREE: Free = Free(UnsafeCell::new(Vec::new()));
 const MOST_FREE: usize = 256;
 
-/// Makes the type; false with a Python error set when that fails.
-pub fn load() -> bool {
-    if !STAMPED.load(Ordering::Relaxed).is_null() {
-        return true;
-    }
-    // SAFETY: the specification describes the struct above.
-    unsafe {
-        let stamped = make_type(
+/// Makes the type, once.
+pub fn load(py: Python<'_>) -> PyResult<()> {
+    if STAMPED.load(Ordering::Relaxed).is_null() {
+        let made = types::make::<Stamped>(
+            py,
             c"greenlane._native.Stamped",
-            size_of::<Stamped>(),
-            offset_of!(Stamped, vectorcall),
-            ffi::Py_TPFLAGS_HAVE_GC,
-            &mut [
-                slot(ffi::Py_tp_dealloc, free_stamped as *mut c_void),
-                slot(ffi::Py_tp_traverse, traverse as *mut c_void),
-                slot(ffi::Py_tp_clear, clear as *mut c_void),
-                slot(ffi::Py_tp_getattro, stamped_attribute as *mut c_void),
-                slot(ffi::Py_tp_repr, stamped_repr as *mut c_void),
+            u64::from(ffi::Py_TPFLAGS_HAVE_GC as u32 | ffi::Py_TPFLAGS_HAVE_VECTORCALL as u32),
+            vec![types::offset(
+                c"__vectorcalloffset__",
+                offset_of!(Stamped, vectorcall),
+            )],
+            vec![
+                slot(ffi::Py_tp_dealloc, free_stamped as *const ()),
+                slot(ffi::Py_tp_traverse, traverse as *const ()),
+                slot(ffi::Py_tp_clear, clear as *const ()),
+                slot(ffi::Py_tp_getattro, stamped_attribute as *const ()),
+                slot(ffi::Py_tp_repr, stamped_repr as *const ()),
             ],
-        );
-        STAMPED.store(stamped, Ordering::Relaxed);
-        !stamped.is_null()
+        )?;
+        STAMPED.store(made.into_ptr().cast(), Ordering::Relaxed);
     }
+    Ok(())
 }
 
 /// `callback` with the moment that it was given to the loop: a new reference, or null with an error set.
 pub fn stamp(callback: *mut ffi::PyObject, cause: Cause) -> *mut ffi::PyObject {
-    // SAFETY: as in `wrap`; the collector sees the object only when it is whole.
+    // SAFETY: the type's instances have this layout; the collector sees the object only when it is whole.
     unsafe {
         let free = &mut *FREE.0.get();
         let stamped = match free.pop() {

@@ -26,6 +26,7 @@ pub fn leave(kind: u8) {
         strand.called_ns = 0;
         strand.returned_ns = 0;
         strand.read_ns = 0;
+        strand.back_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
         strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
@@ -85,7 +86,9 @@ pub fn enter() {
     strand.end(left_ns, gil_at_left_ns);
     let flags = if known_ns == ready_ns { READY_EXACT } else { 0 }
         | if strand.is_loop { HELD_THE_LOOP } else { 0 };
-    strand.block(left_ns, known_ns, ready_ns, (kind, flags, 0), gil_ns);
+    let back_ns = std::mem::take(&mut strand.back_ns).clamp(ready_ns, now_ns);
+    let moments = (left_ns, known_ns, ready_ns, back_ns);
+    strand.block(moments, (kind, flags, 0), gil_ns);
     strand.came(read_ns);
 }
 
@@ -104,10 +107,11 @@ pub fn waits_for_lock(since_ns: u64) {
     }
 }
 
-/// A redirected libc call of this thread was inside the kernel from `from_ns` to `to_ns`.
+/// A redirected libc call of this thread was blocked from `from_ns` until `to_ns`, and came back at `back_ns`: in between
+/// the thread had no core.
 ///
 /// `kind` is `phase.Kind`, `call` its name. `stamp_ns`: when the kernel got the bytes that it read; 0 = unknown.
-pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
+pub fn blocked((kind, call): (u8, Text), from_ns: u64, to_ns: u64, back_ns: u64, stamp_ns: u64) {
     if !wanted() {
         return;
     }
@@ -137,6 +141,7 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
                 _ => ready_ns,
             };
             strand.gil_at_return_ns = strand.gil_ns;
+            strand.back_ns = back_ns;
         } else if stamp_ns > strand.left_ns && stamp_ns < strand.returned_ns {
             strand.returned_ns = stamp_ns;
         }
@@ -155,7 +160,8 @@ pub fn blocked(kind: u8, call: Text, from_ns: u64, to_ns: u64, stamp_ns: u64) {
     let gil_ns = strand.gil_ns;
     strand.end(from_ns, gil_ns);
     let flags = READY_EXACT | if strand.is_loop { HELD_THE_LOOP } else { 0 };
-    strand.block(from_ns, ready_ns, ready_ns, (kind, flags, call), gil_ns);
+    let moments = (from_ns, ready_ns, ready_ns, back_ns.max(ready_ns));
+    strand.block(moments, (kind, flags, call), gil_ns);
     strand.came(stamp_ns);
 }
 

@@ -20,9 +20,13 @@ static JOB: AtomicU64 = AtomicU64::new(0);
 static FROM_NS: AtomicU64 = AtomicU64::new(0);
 static TO_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Every call this long is looked at; of shorter ones, by chance, one in so much time.
+/// Time in shorter calls since the last one that was looked at, and how much of it makes the next look due.
+static PASSED_NS: AtomicU64 = AtomicU64::new(0);
+static DUE_NS: AtomicU64 = AtomicU64::new(APART_NS);
+
+/// Every call this long is looked at; of shorter ones, one in so much time, more or less.
 const LONG_NS: u64 = 1_000_000;
-const APART_NS: u64 = 4_000_000;
+const APART_NS: u64 = 2_000_000;
 /// Makes a clock's last digits look random.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -34,8 +38,16 @@ pub fn seen(unit: u32, job: u64, from_ns: u64, to_ns: u64) {
         return;
     }
     let took_ns = to_ns.saturating_sub(from_ns);
-    if took_ns < LONG_NS && (to_ns.wrapping_mul(MIX) >> 32) % APART_NS >= took_ns {
-        return;
+    if took_ns < LONG_NS {
+        let passed_ns = PASSED_NS.load(Ordering::Relaxed).saturating_add(took_ns);
+        let due = passed_ns >= DUE_NS.load(Ordering::Relaxed);
+        PASSED_NS.store(if due { 0 } else { passed_ns }, Ordering::Relaxed);
+        if !due {
+            return;
+        }
+        // Uneven: calls that come in a rhythm are all seen.
+        let chance_ns = (to_ns.wrapping_mul(MIX) >> 32) % APART_NS;
+        DUE_NS.store(APART_NS / 2 + chance_ns, Ordering::Relaxed);
     }
     UNIT.store(unit, Ordering::Relaxed);
     JOB.store(job, Ordering::Relaxed);

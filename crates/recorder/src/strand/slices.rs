@@ -128,16 +128,13 @@ impl Strand {
         }
     }
 
-    /// Writes down that the running unit was blocked from `from_ns`, and begins its next slice at `ready_ns`.
+    /// Writes down how the running unit was blocked (from, known, ready, back), and begins its next slice when it is back.
     pub(super) fn block(
         &mut self,
-        from_ns: u64,
-        known_ns: u64,
-        ready_ns: u64,
-        what: (u8, u8, Text),
+        (from_ns, known_ns, ready_ns, to_ns): (u64, u64, u64, u64),
+        (kind, flags, call): (u8, u8, Text),
         gil_ns: u64,
     ) {
-        let (kind, flags, call) = what;
         if let Some(unit) = self.current() {
             if !NO_IO.contains(&kind) {
                 unit.io_ready_ns = ready_ns;
@@ -152,7 +149,7 @@ impl Strand {
                 from_ns,
                 known_ns,
                 ready_ns,
-                to_ns: ready_ns,
+                to_ns,
                 unit,
                 job,
                 kind,
@@ -161,6 +158,6 @@ impl Strand {
                 peer: 0,
             });
         }
-        self.begin(ready_ns, gil_ns);
+        self.begin(to_ns, gil_ns);
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct Strand {
     /// The last libc call to return since `leave`: when, its number, and GIL waits by then.
     pub(super) returned_ns: u64,
     pub(super) gil_at_return_ns: u64,
+    /// When it was back: it had a core again.
+    pub(super) back_ns: u64,
     /// The kernel's stamp of the bytes that this call has read; 0 = none.
     pub(super) read_ns: u64,
     /// The loop's last poll: when it returned, and whether it had blocked.
@@ -80,6 +82,11 @@ impl Drop for Guard {
         if !strand.is_null() && strand != ENDED {
             // SAFETY: made by `make` from a Box on this thread; nobody else has the pointer, and the place is cleared.
             let mut strand = unsafe { Box::from_raw(strand) };
+            // Else its last slice would be known by its `Running` events alone, as one that used all its time.
+            if wanted() && strand.current == strand.own && is_of_this_process(&raw mut *strand) {
+                let gil_ns = strand.gil_ns;
+                strand.end(clock::monotonic_ns(), gil_ns);
+            }
             if let Some(block) = strand.pending.take() {
                 strand.put(block);
             }
@@ -228,6 +235,7 @@ fn make() -> Option<Held> {
         gil_at_called_ns: 0,
         returned_ns: 0,
         gil_at_return_ns: 0,
+        back_ns: 0,
         read_ns: 0,
         polled_ns: 0,
         previous_poll_ns: 0,

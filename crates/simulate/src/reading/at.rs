@@ -20,8 +20,6 @@ pub const MOST_MS: f64 = 366.0 * 86_400_000.0;
 pub const MOST: f64 = 1e9;
 /// Processes.
 pub const MOST_PROCESSES: f64 = 4096.0;
-/// By how much one recorded request may compute longer than its sequence.
-pub const MOST_TIMES: f64 = 1e6;
 
 /// A value and where it stands. None = nothing stands there, or null.
 pub struct At<'v> {

@@ -1,8 +1,8 @@
 //! What is simulated: a profile's routes, steps, upstreams and arrivals.
 
-use super::at::{At, Read, MOST, MOST_MS, MOST_TIMES};
+use super::at::{At, Read, MOST, MOST_MS};
 use crate::law::Law;
-use crate::model::{Arrivals, Came, Model, Route, Sequence, Step, Upstream, Work};
+use crate::model::{Arrivals, Came, Model, Route, Sequence, Step, Work};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -36,7 +36,7 @@ impl Placement {
 
 /// The model.
 pub fn model(at: &At<'_>, placement: &Placement) -> Read<Model> {
-    let mut upstreams = upstreams(&at.of("upstreams"))?;
+    let mut upstreams = Vec::new();
     let mut steps = Vec::new();
     let mut routes = Vec::new();
     for route in at.of("routes").list()? {
@@ -80,27 +80,14 @@ pub fn model(at: &At<'_>, placement: &Placement) -> Read<Model> {
     })
 }
 
-fn upstreams(at: &At<'_>) -> Read<Vec<Upstream>> {
-    let read = |one: &At<'_>| -> Read<Upstream> {
-        Ok(Upstream {
-            name: one.of("name").text()?.to_owned(),
-            limit: one.of("limit").count(0.0, MOST, 0)?,
-        })
-    };
-    at.list()?.iter().map(read).collect()
-}
-
 /// Numbers of the upstreams that a route calls, by name.
-fn named(at: &At<'_>, upstreams: &mut Vec<Upstream>) -> Read<Vec<u32>> {
+fn named(at: &At<'_>, upstreams: &mut Vec<String>) -> Read<Vec<u32>> {
     let mut numbers = Vec::new();
     for one in at.list()? {
         let name = one.text()?;
-        let known = upstreams.iter().position(|upstream| upstream.name == name);
+        let known = upstreams.iter().position(|upstream| upstream == name);
         let number = known.unwrap_or_else(|| {
-            upstreams.push(Upstream {
-                name: name.to_owned(),
-                limit: 0,
-            });
+            upstreams.push(name.to_owned());
             upstreams.len() - 1
         });
         numbers.push(number as u32);
@@ -161,12 +148,10 @@ fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
         came.push(read_came(one, routes)?);
     }
     came.sort_unstable();
-    let once = at.of("once").truth()?;
-    Ok(Arrivals::Recorded { came, once })
+    Ok(Arrivals::Recorded(came))
 }
 
-/// `[ms, number of its route]`; behind it, if they are known, the number of the route's sequence, or null, and how many
-/// times the sequence's CPU it took.
+/// `[ms, number of its route]`; behind it, if it is known, the number of the route's sequence, or null.
 fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
     let route = at.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
     let number = at.at(2);
@@ -177,9 +162,7 @@ fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
             Some(number.count(0.0, known - 1.0, 0)?)
         }
     };
-    let cpu = at.at(3).number_or(0.001, MOST_TIMES, 1.0)?;
     Ok(Came {
-        cpu_permille: (cpu * f64::from(Came::AS_MODELLED)).round() as u32,
         at_ns: (at.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64,
         route,
         sequence,

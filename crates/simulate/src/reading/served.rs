@@ -120,7 +120,7 @@ fn lanes(at: &At<'_>, model: &Model) -> Read<(Vec<Lane>, Vec<usize>)> {
 fn upstream_limits(at: &At<'_>, model: &Model) -> Read<Vec<u32>> {
     let mut limits = vec![0; model.upstreams.len()];
     for (name, limit) in at.object()? {
-        let known = model.upstreams.iter().position(|one| one.name == name);
+        let known = model.upstreams.iter().position(|one| one == name);
         match known {
             Some(index) => limits[index] = limit.count(0.0, MOST, 0)?,
             None => return limit.wrong("the limit of an upstream of the profile"),
@@ -139,6 +139,5 @@ fn costs(at: &At<'_>) -> Read<Costs> {
         door_releases: releases("door_releases")?,
         request_releases: releases("request_releases")?,
         call_releases: releases("call_releases")?,
-        kept_frac: at.of("kept_frac").number_or(0.0, 1.0, 0.0)?,
     })
 }

@@ -83,7 +83,7 @@ impl<'a> World<'a> {
             _ => None,
         });
         match called {
-            Some(upstream) => &model.upstreams[upstream as usize].name,
+            Some(upstream) => &model.upstreams[upstream as usize],
             None => &model.routes[job.route as usize].name,
         }
     }

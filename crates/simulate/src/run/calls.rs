@@ -40,11 +40,11 @@ impl World<'_> {
     }
 
     /// Whether a thread that gives the GIL away for a moment loses it to one that waits.
-    fn gives_away(&mut self, process: usize, id: u32) -> bool {
+    fn gives_away(&self, process: usize, id: u32) -> bool {
         let one = &self.processes[process];
         let accepts = self.jobs[id].between == Some(Between::Starting);
         let has_it = accepts || one.last == Some(id);
-        one.turning && has_it && !one.line.is_empty() && !self.keeps_gil(process)
+        one.turning && has_it && !one.line.is_empty()
     }
 
     /// A request begins to wait for its upstream.
@@ -58,8 +58,7 @@ impl World<'_> {
             upstream: Some(upstream),
         } = step.work
         else {
-            let event = Event::CallOver { job: id };
-            return self.timers.push(self.now_ns + io_ns, Class::Other, event);
+            return self.reach(id, io_ns);
         };
         let upstream = upstream as usize;
         let limit = self.set_up.upstream_limits[upstream];
@@ -71,7 +70,7 @@ impl World<'_> {
             }
             calls.running += 1;
         }
-        self.reach(id, upstream, io_ns);
+        self.reach(id, io_ns);
     }
 
     /// A request's wait for its upstream is over.
@@ -165,18 +164,8 @@ impl World<'_> {
             .waited(job.index, job.route, Cause::Placed, waited_ns);
     }
 
-    /// A call has left its process; the upstream works on it unless it has enough to do.
-    fn reach(&mut self, id: u32, upstream: usize, io_ns: u64) {
-        let limit = self.model.upstreams[upstream].limit;
-        let calls = &mut self.upstreams[upstream];
-        if limit > 0 && calls.running >= limit {
-            return calls.waiting.push_back((id, io_ns));
-        }
-        calls.running += 1;
-        self.work_upstream(id, io_ns);
-    }
-
-    fn work_upstream(&mut self, id: u32, io_ns: u64) {
+    /// A call has left its process.
+    fn reach(&mut self, id: u32, io_ns: u64) {
         let job = &self.jobs[id];
         let waited_ns = self.now_ns - job.wants_ns;
         self.tally
@@ -186,12 +175,6 @@ impl World<'_> {
     }
 
     fn left_upstream(&mut self, process: usize, upstream: usize) {
-        let calls = &mut self.upstreams[upstream];
-        calls.running -= 1;
-        if let Some((next, io_ns)) = calls.waiting.pop_front() {
-            calls.running += 1;
-            self.work_upstream(next, io_ns);
-        }
         if self.set_up.upstream_limits[upstream] == 0 {
             return;
         }
@@ -199,7 +182,7 @@ impl World<'_> {
         calls.running -= 1;
         if let Some((next, io_ns)) = calls.waiting.pop_front() {
             calls.running += 1;
-            self.reach(next, upstream, io_ns);
+            self.reach(next, io_ns);
         }
     }
 }

@@ -127,12 +127,11 @@ impl World<'_> {
     /// A process begins a request. False: it has refused it.
     pub(super) fn pick_up(&mut self, id: u32) -> bool {
         let lane = self.lane_of(id);
-        let dispatch_ns = self.set_up.costs.dispatch_ns;
         let job = &mut self.jobs[id];
         job.fresh = false;
         job.began_ns = self.now_ns;
         job.wants_ns = self.now_ns;
-        job.left_ns = job.cpu_ns(dispatch_ns);
+        job.left_ns = self.set_up.costs.dispatch_ns;
         let waited_ns = self.now_ns - job.arrival_ns;
         self.tally
             .waited(job.index, job.route, Cause::Queue, waited_ns);

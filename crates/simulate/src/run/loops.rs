@@ -35,7 +35,7 @@ impl World<'_> {
         }
         let polled = self.looped(process).take_polled();
         let waits = !self.processes[process].line.is_empty();
-        if polled && waits && !self.keeps_gil(process) {
+        if polled && waits {
             self.processes[process].line.push(LOOP, self.now_ns);
             return None;
         }

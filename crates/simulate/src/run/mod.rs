@@ -53,8 +53,8 @@ pub fn simulate(
     tick: &mut dyn FnMut(f64) -> bool,
 ) -> Option<Report> {
     let (jobs, warm) = match &model.arrivals {
-        Arrivals::Recorded { came, once: true } => (came.len() as u64, 0),
-        _ => (
+        Arrivals::Recorded(came) => (came.len() as u64, 0),
+        Arrivals::Open { .. } => (
             run.jobs.max(1),
             (run.jobs.max(1) / WARM_PART).min(WARM_MOST),
         ),
@@ -141,7 +141,7 @@ impl World<'_> {
                     self.schedule(route);
                 }
             }
-            Arrivals::Recorded { came, once } => self.replay(came, *once),
+            Arrivals::Recorded(came) => self.replay(came),
         }
     }
 
@@ -149,13 +149,13 @@ impl World<'_> {
         match event {
             Event::Arrival(route) => {
                 self.schedule(route as usize);
-                self.arrive(route as usize, None, Came::AS_MODELLED);
+                self.arrive(route as usize, None);
             }
             Event::Recorded(number) => {
-                if let Arrivals::Recorded { came, once } = &self.model.arrivals {
-                    self.replay(came, *once);
+                if let Arrivals::Recorded(came) = &self.model.arrivals {
+                    self.replay(came);
                     let one = came[number as usize];
-                    self.arrive(one.route as usize, one.sequence, one.cpu_permille);
+                    self.arrive(one.route as usize, one.sequence);
                 }
             }
             Event::CallOver { job } => self.call_over(job),
@@ -174,21 +174,14 @@ impl World<'_> {
         }
     }
 
-    fn replay(&mut self, came: &[Came], once: bool) {
-        if self.source.started() < self.most {
-            if let Some((at_ns, number)) = self.source.replay(came, once) {
-                self.timers.push(at_ns, Class::New, Event::Recorded(number));
-            }
+    fn replay(&mut self, came: &[Came]) {
+        if let Some((at_ns, number)) = self.source.replay(came) {
+            self.timers.push(at_ns, Class::New, Event::Recorded(number));
         }
     }
 
-    fn arrive(&mut self, route: usize, sequence: Option<u32>, cpu_permille: u32) {
+    fn arrive(&mut self, route: usize, sequence: Option<u32>) {
         let id = self.create(route, sequence);
-        self.jobs[id].cpu_permille = cpu_permille;
-        self.enter(id);
-    }
-
-    fn enter(&mut self, id: u32) {
         if self.bulkheads.is_some() {
             self.order(id);
         } else {

@@ -1,7 +1,7 @@
 //! A request's way: made, its steps one after the other, its end.
 
 use crate::jobs::{Between, Job};
-use crate::model::{Came, Work};
+use crate::model::Work;
 use crate::tally::Outcome;
 use crate::world::World;
 
@@ -28,7 +28,6 @@ impl World<'_> {
             attained_ns: 0,
             stream,
             route: route as u32,
-            cpu_permille: Came::AS_MODELLED,
             step: sequence.first,
             end: sequence.end,
             process: 0,
@@ -63,8 +62,7 @@ impl World<'_> {
             }
             Work::Free | Work::Thread | Work::Process => {
                 job.step += 1;
-                let drawn_ns = step.draw(&mut job.stream);
-                let cpu_ns = job.cpu_ns(drawn_ns);
+                let cpu_ns = step.draw(&mut job.stream);
                 if step.work == Work::Thread {
                     return self.on_thread(id, cpu_ns);
                 }
@@ -86,8 +84,7 @@ impl World<'_> {
             if step.work != Work::Cpu {
                 break;
             }
-            let drawn_ns = step.draw(&mut job.stream);
-            cpu_ns += job.cpu_ns(drawn_ns);
+            cpu_ns += step.draw(&mut job.stream);
             job.step += 1;
         }
         (job.burst_ns, job.left_ns) = (cpu_ns, cpu_ns);

@@ -53,16 +53,6 @@ impl World<'_> {
         }
     }
 
-    /// Whether a thread that gives the GIL away for a moment has it again before the one that it has woken.
-    pub(super) fn keeps_gil(&mut self, process: usize) -> bool {
-        let frac = self.set_up.costs.kept_frac;
-        let keeps = frac > 0.0 && self.races.unit() <= frac;
-        if keeps {
-            self.processes[process].line.missed(self.now_ns);
-        }
-        keeps
-    }
-
     /// Takes note of CPU used. Gives who goes on without queueing.
     fn used(&mut self, process: usize, who: u32, cpu_ns: u64) -> Option<u32> {
         let id = self.job_of(process, who);

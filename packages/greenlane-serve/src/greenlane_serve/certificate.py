@@ -22,12 +22,13 @@ CERTIFICATE: Final = "tls.pem"
 
 
 def binds(settings: ServeSettings, fds: Sequence[int], folder: Path) -> list[str]:
-    """What follows `bind` for each listening socket: those of `bind`, then those of `tls_bind`."""
+    """What follows `bind` for each listening socket of clients: those of `bind`, then those of `tls_bind`."""
     protocols = "h2,http/1.1" if settings.http2 else "http/1.1"
     certificate = word(str(folder / CERTIFICATE))
     secure = f" ssl crt {certificate} alpn {protocols} ssl-min-ver TLSv{settings.tls_min_version}"
     clear = len(settings.bind)
-    return [f"fd@{fd}{secure if number >= clear else ''}" for number, fd in enumerate(fds)]
+    public = fds[: clear + len(settings.tls_bind)]
+    return [f"fd@{fd}{secure if number >= clear else ''}" for number, fd in enumerate(public)]
 
 
 def global_lines(settings: ServeSettings) -> list[str]:

@@ -4,6 +4,9 @@ Who lives in one holds a lock on it, shared: the parent, and each worker. A pare
 the last worker does as it ends; and where nobody was left to do so, the next service that starts. systemd-tmpfiles,
 which cleans /tmp by age, leaves what is locked, too.
 
+They are in systemd's RuntimeDirectory where there is one (RUNTIME_DIRECTORY), which a command sees also when the
+service has a /tmp of its own; else where temporary files are.
+
 A command finds a service that runs here by a link for each address. The links are in a folder that only this user may
 open, so nobody else can lead a command astray. They are left behind by a service that was killed; then the folder that
 they name is gone, or nobody answers in it.
@@ -24,9 +27,11 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import ControlError
+from greenlane_serve.account import account_of
 from greenlane_serve.settings import ServeSettings
 
 __all__ = [
+    "FRONT_PID",
     "announce",
     "control_of",
     "folder_of",
@@ -34,6 +39,7 @@ __all__ = [
     "lead",
     "live_in",
     "made",
+    "place",
     "remove_left",
     "with_control",
     "withdraw",
@@ -42,6 +48,17 @@ __all__ = [
 _PREFIX: Final = "greenlane-"
 # A file that tells ours from others' of such a name; there only once the folder is locked.
 _OURS: Final = ".greenlane"
+#: A file with the front's process id.
+FRONT_PID: Final = "front.pid"
+_RUNTIME_DIRECTORY: Final = "RUNTIME_DIRECTORY"
+
+
+def place() -> Path:
+    """Where they are made."""
+    given = os.environ.get(_RUNTIME_DIRECTORY, "").partition(":")[0]
+    if not given:
+        return Path(tempfile.gettempdir())
+    return Path(given)
 
 
 def made(stack: contextlib.ExitStack, where: Path) -> Path:
@@ -133,14 +150,14 @@ def folder_of(address: str, attempted: str) -> Path:
     Raises:
         ControlError: none of this user's does.
     """
-    home = _home()
-    with contextlib.suppress(OSError):
-        folder = Path(os.readlink(_link(home, address)))
-        if _is_ours(home) and folder.is_dir():
-            return folder
+    for home in (_home(), *_SYSTEM.glob(f"*/{_home().name}")):
+        with contextlib.suppress(OSError):
+            folder = Path(os.readlink(_link(home, address)))
+            if _is_ours(home) and folder.is_dir():
+                return folder
     raise ControlError(
         attempted, name="bind", value=address, rule="the address of a `greenlane serve` of this user that runs here",
-        hint="name its address with --bind, as whoever started it",
+        hint="name its address with --bind, as when it was started",
     )  # fmt: skip
 
 
@@ -158,8 +175,13 @@ def control_of(folder: Path) -> Path:
     return folder / _CONTROL
 
 
+# Where systemd makes a RuntimeDirectory.
+_SYSTEM: Final = Path("/run")
+
+
 def _home() -> Path:
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"greenlane-{os.getuid()}"
+    theirs = "" if os.environ.get(_RUNTIME_DIRECTORY) else os.environ.get("XDG_RUNTIME_DIR")
+    return Path(theirs or place()) / f"greenlane-{os.getuid()}"
 
 
 def _is_ours(home: Path) -> bool:
@@ -175,11 +197,15 @@ def _link(home: Path, address: str) -> Path:
 @contextlib.contextmanager
 def with_control(settings: ServeSettings, environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
     """Let workers that are started from now on have control sockets: by their environment, put back at the end."""
+    account = account_of(settings.user)
     with contextlib.ExitStack() as stack:
         wanted = settings.control_dir
         if not wanted:
             # Short, since a socket's path has 107 bytes; and no home of others: only its owner may look into it.
-            wanted = str(made(stack, Path(tempfile.gettempdir())))
+            folder = made(stack, place())
+            if account is not None:
+                account.give(folder)
+            wanted = str(folder)
         elif not settings.origins.get("control_dir", "").startswith("flag"):
             yield
             return

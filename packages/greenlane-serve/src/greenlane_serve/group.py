@@ -168,15 +168,20 @@ class Group:
             pause = f", the next one in {wait_s:g} s" if wait_s else ""
             self.acts.say(f"worker {self.name}/{slot.name} (pid {pid}) {ending(code)}{pause}")
 
-    def hung(self, slot: Slot, now_s: float, silent_s: float) -> None:
-        """A worker does not turn any more: it is killed. The last one stays open, as when it dies."""
-        self.acts.say(f"worker {self.name}/{slot.name} (pid {slot.pid}) hangs: it has not turned for {silent_s:.0f} s")
+    def stuck(self, slot: Slot, now_s: float, said: str, *, replace: bool) -> None:
+        """A worker gets nowhere: the log says so and where it stands, and it is killed if it is to be replaced.
+
+        The last one stays open, as when it dies.
+        """
+        self.acts.say(f"worker {self.name}/{slot.name} (pid {slot.pid}) {said}")
+        self.acts.ask_where(slot)
+        if not replace:
+            return
         if slot.state is State.SERVING and len(self.of(State.SERVING)) > 1:
             self._shut(slot)
         slot.state, slot.until_s = State.STOPPING, now_s + _SAY_S
         if not self.lives:
             self.dead_s = min(self.dead_s, now_s)
-        self.acts.ask_where(slot)
 
     def renew(self) -> None:
         """Replace every worker, one by one. Who still boots would come too late."""

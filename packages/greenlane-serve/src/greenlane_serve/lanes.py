@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from greenlane.errors import SettingsError
 from greenlane.settings import APART, Lane
+from greenlane_serve.cores import usable_cores
 from greenlane_serve.settings import ServeSettings
 
 __all__ = [
@@ -343,7 +344,7 @@ def layout_of(settings: ServeSettings) -> Layout:
         SettingsError: see `lanes_of`; or more workers are kept for lanes than there are.
     """
     lanes = lanes_of(settings)
-    workers = settings.workers or max(2, len(os.sched_getaffinity(0)))
+    workers = settings.workers or max(2, usable_cores())
     kept = sum(lane.processes for lane in lanes)
     if kept >= workers:
         rule = f"over {kept}, what the lanes keep ({_listed(lanes)}): nothing would be left for the rest"

@@ -6,15 +6,19 @@ What is said is what `greenlane top` and Prometheus show: it is made in the tree
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from greenlane.control.server import Server
 from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
 from greenlane_serve import folders
+from greenlane_serve.account import account_of
 from greenlane_serve.at_once import Assignment, Limits
 from greenlane_serve.group import State
+from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.measured import Cores, Since, worked_by
 from greenlane_serve.processes import LogLost
 from greenlane_serve.rounds import Service
@@ -23,6 +27,9 @@ from greenlane_serve.worker.asgi import page_of
 from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Live"]
+
+# A parent that has not looked for so long does not turn. A start of a front, the longest of its steps, may take 10 s.
+_ALIVE_S: Final = 15.0
 
 
 class Live:
@@ -47,9 +54,12 @@ class Live:
         self._sockets: list[Path] = []
         self._lost = LogLost()
         self._told: Mapping[int, Sums] = {}
+        self._alive_path = ""
+        self._looked_s = 0.0
 
     def look(self, service: Service, now_s: float) -> None:
         """Look, set what should be, say how it stands."""
+        self._looked_s = now_s
         self._tell_at(service, service.settings.control_dir)
         self._offer(service)
         slots = [slot for group in service.groups.values() for slot in group.of(State.SERVING, State.LEAVING)]
@@ -83,6 +93,9 @@ class Live:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Do nothing: workers are told through sockets of their own."""
 
+    def set_preempt(self, allowance_ms: float) -> None:
+        """Likewise."""
+
     def counters(self) -> Mapping[str, int]:
         """Give none."""
         return {}
@@ -95,11 +108,21 @@ class Live:
         """Let Prometheus ask, if the settings say where."""
         sockets = [slot.socket for group in service.groups.values() for slot in group.of(State.SERVING)]
         self._sockets = sockets if self._kind == "wsgi" else [page_of(one) for one in sockets]
-        if service.settings.metrics_path and self._scrape is None:
+        self._alive_path = service.settings.alive_path
+        if (service.settings.metrics_path or self._alive_path) and self._scrape is None:
             try:
-                self._scrape = Scrape(service.folder, self.served, lambda: self._sockets, lambda: self._told)
+                self._scrape = Scrape(
+                    service.folder, self.served, lambda: self._sockets, lambda: self._told, self._alive
+                )
+                if (account := account_of(service.settings.user)) is not None:
+                    account.give(service.folder / METRICS)
             except OSError as error:
                 service.say(f"no metrics: {error}")
+
+    def _alive(self, target: str) -> bool | None:
+        if not self._alive_path or target.partition("?")[0] != self._alive_path:
+            return None
+        return time.monotonic() - self._looked_s < _ALIVE_S
 
     def _log_lost(self, service: Service, now_s: float) -> int | None:
         """What the access log has lost, which is said once a minute."""

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.errors import ServeError, SettingsError
+from greenlane_serve.account import Account
 
 __all__ = [
     "ChildProcess",
@@ -28,6 +29,7 @@ __all__ = [
     "LogLost",
     "Notify",
     "Signals",
+    "as_user",
     "die_with_parent",
     "listen",
     "listen_also",
@@ -51,6 +53,8 @@ class ChildProcess:
         cwd: str | None = None,
         apart: bool = False,
         err: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        account: Account | None = None,
     ) -> None:
         """Start `command` with our environment, stdout, stderr and the descriptors `fds` under the same numbers.
 
@@ -58,8 +62,10 @@ class ChildProcess:
             command: program and arguments.
             fds: descriptors.
             cwd: its directory; None = ours.
-            apart: pipes that are our stdout and stderr are opened anew, see `log_pipe`.
+            apart: pipes that are our stdout and stderr are opened again, see `log_pipe`.
             err: its stderr; None = ours.
+            environ: variables besides ours.
+            account: whom it runs as; None = as we do.
 
         Raises:
             OSError: it cannot be started.
@@ -69,7 +75,8 @@ class ChildProcess:
             err = theirs if err is None else err
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=fds,
-                preexec_fn=die_with_parent, process_group=0, cwd=cwd,
+                preexec_fn=die_with_parent, process_group=0, cwd=cwd, env={**os.environ, **(environ or {})},
+                **as_user(account),
             )  # fmt: skip
         self.pid = self._process.pid
 
@@ -82,6 +89,11 @@ class ChildProcess:
     def ended(self, code: int) -> None:
         """Tell it that it was reaped: its pid is another's from now on."""
         self._process.returncode = code
+
+
+def as_user(account: Account | None) -> dict[str, Any]:
+    """Arguments of `subprocess.Popen`."""
+    return {} if account is None else {"user": account.uid, "group": account.gid, "extra_groups": account.groups}
 
 
 class Children:
@@ -98,9 +110,11 @@ class Children:
         cwd: str | None = None,
         apart: bool = False,
         err: int | None = None,
+        environ: Mapping[str, str] | None = None,
+        account: Account | None = None,
     ) -> ChildProcess:
         """Start one; see `ChildProcess`."""
-        child = ChildProcess(command, fds=fds, cwd=cwd, apart=apart, err=err)
+        child = ChildProcess(command, fds=fds, cwd=cwd, apart=apart, err=err, environ=environ, account=account)
         self._running[child.pid] = child
         return child
 
@@ -170,7 +184,7 @@ class LogLost:
         self._told_s = 0.0
 
     def line(self, lost: int, now_s: float) -> str:
-        """What to say of so many, "" = nothing. A front that starts anew counts from 0."""
+        """What to say of so many, "" = nothing. A front that restarts counts from 0."""
         if lost < self._told:
             self._told = 0
         if lost == self._told or now_s - self._told_s < _TELL_EVERY_S:
@@ -289,6 +303,9 @@ class Notify:
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "").replace("@", "\0", 1)
+        usec = environ.get("WATCHDOG_USEC", "") if environ.get("WATCHDOG_PID", "") in ("", str(os.getpid())) else ""
+        #: Half of the time after which systemd ends a service that says nothing; 0 = it does not watch.
+        self.watchdog_s = int(usec) / 2e6 if usec.isdecimal() else 0.0
 
     def ready(self) -> None:
         """It serves; also after a reload."""
@@ -301,6 +318,11 @@ class Notify:
     def stopping(self) -> None:
         """It ends."""
         self._send("STOPPING=1")
+
+    def alive(self) -> None:
+        """It turns."""
+        if self.watchdog_s:
+            self._send("WATCHDOG=1")
 
     def status(self, text: str) -> None:
         """One line that `systemctl status` shows."""

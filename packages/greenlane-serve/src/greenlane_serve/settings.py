@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.settings import Settings
-from greenlane.settings.patterns import ANY_FILE
+from greenlane.settings.patterns import ANY_FILE, URL_PATH
 from greenlane.settings.setting import Pattern, declare
 
 __all__ = ["ApartRule", "AtOnceRule", "ServeSettings"]
@@ -20,6 +20,7 @@ _MAYBE_HEADER: Final[Pattern] = (r"[A-Za-z0-9-]*", "an HTTP header name of A-Z a
 _SOME_DIRECTORY: Final[Pattern] = (r"[^\0]+", "a directory")
 _PEER: Final[Pattern] = (r"[0-9A-Fa-f.:]+(/[0-9]{1,3})?|unix", "an address, a network such as 10.0.0.0/8, or unix")
 _LOG: Final[Pattern] = (r"(stdout|stderr|/[^\s]+|[^\s/:]+:[0-9]{1,5})?", "stdout, stderr, host:port, a path, or ''")
+_USER: Final[Pattern] = (r"([A-Za-z_][A-Za-z0-9_.-]*)?", "a user's name, or '' for none")
 _HEADER_OR_NONE: Final[Pattern] = (r"[A-Za-z0-9-]*", "a header name of letters, digits and dashes, or '' for none")
 
 
@@ -34,7 +35,8 @@ class ServeSettings(Settings):
         pattern=_ADDRESS, reason="Reachable from this machine only, until somebody wants more.",
     )  # fmt: skip
     workers: int = declare(
-        0, "Worker processes of `greenlane serve`, all lanes together; 0 = one per usable core, but at least 2.",
+        0, "Worker processes of `greenlane serve`, all lanes together; 0 = one per usable core (affinity, the"
+        " cgroup's quota), but at least 2.",
         low=0, high=1024, reason="Python computes on one core a process; two, so that one can be busy.",
     )  # fmt: skip
     at_once: int = declare(
@@ -74,13 +76,30 @@ class ServeSettings(Settings):
         120.0, "Time that a worker of `greenlane serve` may take to start; one that takes longer is killed.",
         unit="s", low=0.1, high=86_400, reason="The slowest applications import for a minute on a busy machine.",
     )  # fmt: skip
+    replace_stuck: bool = declare(
+        False, "`greenlane serve` replaces a worker all of whose requests have been held for `hung_after_s`, and not "
+        "only says so.",
+        reason="They may be downloads or long polls: only the service knows.",
+    )  # fmt: skip
+    user: str = declare(
+        "", "User that workers and front of `greenlane serve` become when root starts it; '' = they stay root.",
+        pattern=_USER, reason="Containers and systemd units start as the right user by themselves.",
+    )  # fmt: skip
+    env_file: str = declare(
+        "", "File with a line NAME=value for each variable that workers of `greenlane serve` get; read again at HUP.",
+        pattern=ANY_FILE, reason="What systemd or the container gives is the environment.",
+    )  # fmt: skip
+    direct: bool = declare(
+        False, "Workers of `greenlane serve` accept clients themselves, without a front: ASGI without lanes.",
+        reason="The front's one queue is what keeps light requests from waiting behind heavy ones.",
+    )  # fmt: skip
     versions: Mapping[str, str] = declare(
         {}, "Other versions of the application under `greenlane serve`: NAME = the directory that it is loaded from.",
         pattern=_SOME_DIRECTORY, reason="`greenlane divert route` sends them requests; without it they get none.",
     )  # fmt: skip
     version_workers: int = declare(
         0, "Workers of each of `versions`; 0 = as many as the application itself shares among its lanes.",
-        low=0, high=1024, reason="Whoever is to take over everything at once needs as many.",
+        low=0, high=1024, reason="A version that takes over all requests needs as many.",
     )  # fmt: skip
     version_header: str = declare(
         "", "Request header whose value decides which requests are diverted; '' = chance, one by one.",
@@ -117,6 +136,10 @@ class ServeSettings(Settings):
         0, "Most connections of one client's address to `greenlane serve`, `trusted_proxies` excepted; 0 = no limit.",
         low=0, high=1_000_000, reason="Whole companies share an address; 100 and over keeps out only who means harm.",
     )  # fmt: skip
+    half_closed: bool = declare(
+        False, "Clients of `greenlane serve` that have closed their sending side are answered, and not taken as gone.",
+        reason="Most who do so have left; served all the same, they take the places of those who still wait.",
+    )  # fmt: skip
     websockets: int = declare(
         1000, "Most open WebSockets of a worker of `greenlane serve`, beside its requests; 0 = they are requests.",
         low=0, high=1_000_000, reason="They last for hours and mostly sleep; each costs a socket and a task.",
@@ -140,6 +163,14 @@ class ServeSettings(Settings):
     tls_redirect: bool = declare(
         False, "What comes on `bind` is sent to https (308), the health path excepted.",
         reason="`bind` may be for neighbours that speak plain HTTP on purpose.",
+    )  # fmt: skip
+    metrics_bind: tuple[str, ...] = declare(
+        (), "Where `greenlane serve` answers `metrics_path`, and health beside; then no longer on `bind`.",
+        pattern=_ADDRESS, reason="Most services have one address; whose clients are strangers should have two.",
+    )  # fmt: skip
+    alive_path: str = declare(
+        "", "Path at which `greenlane serve` answers 200 while its parent process turns, else 503; '' = off.",
+        pattern=URL_PATH, reason="It would hide a path of the application.",
     )  # fmt: skip
     access_log: str = declare(
         "", "Where `greenlane serve` writes a line of JSON for each request; an address or a path is syslog's.",

@@ -7,24 +7,50 @@ import os
 import selectors
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from greenlane.errors import SettingsError
+from greenlane_serve.account import Account
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.lanes import python_of
 from greenlane_serve.processes import Children, listen
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import Ledger, Sums
 
-__all__ = ["Blocked", "Hung", "Staff"]
+__all__ = ["Blocked", "Hung", "Staff", "Stuck", "environ_of"]
 
+_READ: Final = "read the workers' environment"
 _READY_BYTES: Final = 64
 _REQUEST_BYTES: Final = 1 << 20
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 18\r\nContent-Type: text/plain\r\n"
     b"Connection: close\r\n\r\nno worker in time\n"
 )
+
+
+def environ_of(file: str) -> dict[str, str]:
+    """The variables of a file of lines `NAME=value`; comments begin with `#`, quotes around a value are left out.
+
+    Raises:
+        SettingsError: it cannot be read, or a line is none.
+    """
+    hint = "write a line NAME=value for each variable"
+    try:
+        lines = Path(file).read_text().splitlines() if file else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError("env_file", file, f"a file that can be read ({error})", hint, attempted=_READ) from None
+    environ: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if line and not line.startswith("#"):
+            name, equals, value = line.removeprefix("export ").partition("=")
+            if not equals or not name.strip().isidentifier():
+                raise SettingsError(f"{file}, line {number}", name, "NAME=value", hint, attempted=_READ)
+            value = value.strip()
+            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            environ[name.strip()] = value[1:-1] if quoted else value
+    return environ
 
 
 class Staff:
@@ -35,25 +61,43 @@ class Staff:
         selector: gets the pipe on which each says that it serves.
         application: `module:attribute`.
         kind: `wsgi` or `asgi`.
+        account: whom workers run as; None = as we do.
     """
 
-    def __init__(self, children: Children, selector: selectors.BaseSelector, application: str, kind: str) -> None:
+    def __init__(
+        self,
+        children: Children,
+        selector: selectors.BaseSelector,
+        application: str,
+        kind: str,
+        account: Account | None = None,
+    ) -> None:
+        self._account = account
         self._children = children
         self._selector = selector
         self._application = application
         self._kind = kind
         self._sockets: dict[Path, socket.socket] = {}
+        self._public: dict[Path, Sequence[socket.socket]] = {}  # by the folder of a line-up
         self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
         self._ledgers: dict[int, Ledger] = {}
         self._number = 0
+        #: Variables that workers get beside ours.
+        self.environ: Mapping[str, str] = {}
         # Workers have the read end: it ends when we do, however that comes.
         self._alive = os.pipe2(os.O_CLOEXEC)
 
-    def seat(self, group: Group) -> None:
-        """Listen for every slot of a group. The sockets are ours, so that nobody is refused while workers change."""
+    def seat(self, group: Group, public: Sequence[socket.socket] = ()) -> None:
+        """Listen for every slot of a group. The sockets are ours, so that nobody is refused while workers change.
+
+        `public`: where its workers accept clients themselves; none = they serve the front on their slots' sockets.
+        """
+        self._public[group.folder] = public
         for slot in group.slots:
             (self._sockets[slot.socket],) = listen([str(slot.socket)])
             self._sockets[slot.socket].setblocking(False)
+            if self._account is not None:
+                self._account.give(slot.socket)
 
     def dismiss(self, group: Group) -> None:
         """Listen no longer for a group whose workers have all ended."""
@@ -63,16 +107,19 @@ class Staff:
     def start(self, group: Group, slot: Slot) -> int:
         """Start a worker on the slot; its pid."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        socket_fd = self._sockets[slot.socket].fileno()
+        sockets = [one.fileno() for one in self._public[group.folder] or [self._sockets[slot.socket]]]
         ledger = Ledger()
         self._number += 1
         command = [
-            python_of(group.directory), "-m", "greenlane_serve.worker", self._kind, self._application, str(socket_fd),
-            str(self._number), str(write_fd), str(ledger.fd), str(self._alive[0]), str(group.stop_s),
+            python_of(group.directory), "-m", "greenlane_serve.worker", self._kind, self._application,
+            ",".join(map(str, sockets)), str(slot.socket), str(self._number), str(write_fd), str(ledger.fd),
+            str(self._alive[0]), str(group.stop_s),
         ]  # fmt: skip
         try:
-            fds = (write_fd, socket_fd, ledger.fd, self._alive[0])
-            child = self._children.start(command, fds=fds, cwd=group.directory)
+            fds = (write_fd, *sockets, ledger.fd, self._alive[0])
+            child = self._children.start(
+                command, fds=fds, cwd=group.directory, environ=self.environ, account=self._account
+            )
         except BaseException:
             ledger.close()
             os.close(read_fd)
@@ -146,7 +193,44 @@ class Hung:
             for slot in group.of(State.SERVING, State.LEAVING):
                 silent_s = now_s - max(service.last_turn_s(slot), slot.since_s)
                 if silent_s > service.settings.hung_after_s:
-                    group.hung(slot, now_s, silent_s)
+                    group.stuck(slot, now_s, f"hangs: it has not turned for {silent_s:.0f} s", replace=True)
+
+
+class Stuck:
+    """A round of the tree: workers that turn, but hold as many requests as they get and end none.
+
+    Where their threads stand is told once. They are replaced if the settings say so.
+    """
+
+    #: Pause between two looks, in s.
+    every_s = 1.0
+
+    def __init__(self) -> None:
+        # By process: requests that the front counts there, and since when it holds its most without another one.
+        self._held: dict[int, tuple[int, float]] = {}
+        self._told: set[int] = set()
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Compare with the look before."""
+        held: dict[int, tuple[int, float]] = {}
+        rows = {(row.backend, row.server): row for row in service.front.runtime.rows()}
+        for name, group in service.groups.items():
+            for slot in group.of(State.SERVING):
+                row = rows.get((name, slot.name))
+                if row is None or row.current < max(1, row.at_once):
+                    continue
+                requests, since_s = self._held.get(slot.pid, (-1, 0.0))
+                held[slot.pid] = row.requests, since_s if requests == row.requests else now_s
+                if now_s - held[slot.pid][1] > service.settings.hung_after_s:
+                    self._tell(service, group, slot, row.current, now_s)
+        self._held = held
+        self._told &= held.keys()
+
+    def _tell(self, service: Service, group: Group, slot: Slot, requests: int, now_s: float) -> None:
+        if slot.pid not in self._told:
+            self._told.add(slot.pid)
+            said = f"is stuck: it has ended none of its {requests} requests for {service.settings.hung_after_s:g} s"
+            group.stuck(slot, now_s, said, replace=service.settings.replace_stuck)
 
 
 # uvicorn's loop gives a sign ten times a second; a machine that is busy is late by less.

@@ -91,6 +91,7 @@ def _group(service: Service, group: Group, seen: Mapping[tuple[str, str], Row]) 
         "workers": group.workers,
         "serving": len(group.of(State.SERVING)),
         "at_once": chosen.at_once,
+        "places": chosen.at_once * len(group.of(State.SERVING)),
         "by": word_of(chosen.why),
         "why": chosen.why,
         "in_progress": sum(row.current for row in servers),
@@ -164,6 +165,7 @@ class Scrape(MetricsPage):
         status: gives how it stands.
         workers: gives the sockets of workers that have a metrics page.
         clocks: gives what each worker has told, by process.
+        alive: says whether the tree turns, to a target that asks for it; None = it asks for something else.
 
     Raises:
         OSError: the socket cannot be made.
@@ -175,8 +177,11 @@ class Scrape(MetricsPage):
         status: Callable[[], Status],
         workers: Callable[[], Iterable[Path]],
         clocks: Callable[[], Mapping[int, Sums]] = dict,
+        alive: Callable[[str], bool | None] = lambda target: None,
     ) -> None:
         def text(target: str) -> str:
+            if (lives := alive(target)) is not None:
+                return "alive\n" if lives else ""
             pages = list(_pages(list(workers()), target))
             return prometheus.merged([prometheus.render_serve(status()), *pages, *_clocked(clocks(), pages)])
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from greenlane_serve.account import account_of
 from greenlane_serve.certificate import binds, global_lines
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import configuration
@@ -61,8 +62,8 @@ class Lineup:
     def is_as(self, settings: ServeSettings, layout: Layout, places: Places, trust: Trust, folder: Path) -> bool:
         """Whether the front would be told the same under these."""
         had = self.settings
-        told = (settings.bind, settings.tls_bind, settings.versions, layout.groups)
-        if told != (had.bind, had.tls_bind, had.versions, self.layout.groups):
+        told = (addresses_of(settings), settings.versions, layout.groups)
+        if told != (addresses_of(had), had.versions, self.layout.groups):
             return False
         there = Lineup(settings, layout, places, self.listeners, self.groups, trust)
         return configuration(there.site(folder, whole=True)) == configuration(self.site(folder, whole=True))
@@ -84,6 +85,8 @@ class Lineup:
         servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
         return Site(
             self.layout, servers, binds(settings, self.fds, folder), folder, at_once,
+            inner_binds=[f"fd@{self.listeners[address].fileno()}" for address in settings.metrics_bind],
+            alive_path=settings.alive_path, account=account_of(settings.user),
             trust=self.trust, global_lines=global_lines(settings),
             health_path=settings.health_path, metrics_path=settings.metrics_path,
             life={name: whole or group.lives for name, group in self.groups.items() if not group.directory},
@@ -94,8 +97,8 @@ class Lineup:
 
 
 def addresses_of(settings: ServeSettings) -> tuple[str, ...]:
-    """Where a service listens: `bind`, then `tls_bind`."""
-    return *settings.bind, *settings.tls_bind
+    """Where a service listens: `bind`, then `tls_bind`, then `metrics_bind`."""
+    return *settings.bind, *settings.tls_bind, *settings.metrics_bind
 
 
 def _connections() -> int:

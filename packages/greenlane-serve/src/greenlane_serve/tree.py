@@ -16,16 +16,17 @@ import math
 import selectors
 import signal
 import socket
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
 from itertools import chain
-from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError, ServeError
 from greenlane_serve import diversion, folders
+from greenlane_serve.account import account_of
 from greenlane_serve.certificate import Renewal
+from greenlane_serve.direct import NoFront, check
 from greenlane_serve.group import Group, Slot, State, ending
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.configuration import configuration
@@ -35,7 +36,7 @@ from greenlane_serve.places import Places
 from greenlane_serve.processes import Children, Notify, Signals, listen_also
 from greenlane_serve.rounds import Rounds
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.staff import Blocked, Hung, Staff
+from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, environ_of
 from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
 from greenlane_serve.worker.ledger import Sums
@@ -46,6 +47,7 @@ _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 _WATCHED: Final = (*_STOPS, signal.SIGHUP, signal.SIGCHLD)
 # Longest wait when nothing is due.
 _LONGEST_S: Final = 60.0
+_PACKAGE: Final = "greenlane-serve"
 # How often a front that ends is asked whether it has anything left; and what of `stop_s` is kept for what ends last.
 _LOOK_S: Final = 0.1
 _ENDING_S: Final = 2.0
@@ -76,11 +78,13 @@ class Tree:
         self._lineup: Lineup | None = None
         self._lineups = 0
         self.reloads = 0
-        self._program = found.found()
+        self._program = "" if self.settings.direct else found.found()
+        self._version = version(_PACKAGE)
         self._notify = Notify()
         self._children = Children()
         self._selector = selectors.DefaultSelector()
-        self._staff = Staff(self._children, self._selector, application, kind)
+        self._account = account_of(self.settings.user)
+        self._staff = Staff(self._children, self._selector, application, kind, self._account)
         self._succession = Succession(self._staff.dismiss)
         self._stopping = False
         self._until_s = math.inf  # everything must have ended
@@ -90,7 +94,8 @@ class Tree:
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
         self._renewal = Renewal()
-        self.rounds = Rounds([Hung(), self._renewal, *([Blocked()] if kind == "asgi" else [])])
+        looped = kind == "asgi" and not self.settings.direct
+        self.rounds = Rounds([Hung(), Stuck(), self._renewal, *([Blocked()] if looped else [])])
 
     # -- life
 
@@ -103,9 +108,11 @@ class Tree:
         with contextlib.ExitStack() as stack:
             listeners = listen_also(addresses_of(self.settings), {})
             stack.callback(self._close_listeners)
-            folders.remove_left(Path(tempfile.gettempdir()))
-            self.folder = folders.made(stack, Path(tempfile.gettempdir()))
+            folders.remove_left(folders.place())
+            self.folder = folders.made(stack, folders.place())
             stack.callback(folders.withdraw, self.folder)
+            if self._account is not None:
+                self.folder.chmod(0o711)  # sockets of theirs are below
             diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
@@ -113,7 +120,10 @@ class Tree:
             self._said = Said()
             stack.callback(self._said.close)
             self._selector.register(self._said.fd, selectors.EVENT_READ)
-            self.front = Haproxy(self._program, self.folder, self._children.start, self._said.write_fd)
+            self.front = (
+                NoFront(self.folder) if self.settings.direct
+                else Haproxy(self._program, self.folder, self._children.start, self._said.write_fd)
+            )  # fmt: skip
             self._doorkeeper = Doorkeeper(self.front, self.say, self._reap)
             stack.callback(self._kill_all)
             self._succession.begin(self._made(self.settings, self.layout, self.places, listeners), 0.0)
@@ -124,6 +134,7 @@ class Tree:
     def _step(self) -> bool:
         """Everything that the present states ask for; whether there is a next time."""
         now_s = time.monotonic()
+        self._notify.alive()
         if self._stopping:
             return self._stop_on(now_s)
         for group in self.groups.values():
@@ -153,7 +164,7 @@ class Tree:
                 self._doorkeeper.live(name, lives=group.lives)
 
     def _tell_ready(self) -> None:
-        folders.announce(self.folder, self.settings.bind)
+        folders.announce(self.folder, addresses_of(self.settings))
         self._notify.ready()
         where = ", ".join([*self.settings.bind, *(f"{one} (TLS)" for one in self.settings.tls_bind)])
         workers = ", ".join(f"{name} {group.workers}" for name, group in self.groups.items())
@@ -179,7 +190,10 @@ class Tree:
 
     def _pause_s(self) -> float:
         now_s = time.monotonic()
-        times = [now_s + _LONGEST_S, *(group.next_s(now_s) for group in self._all_groups())]
+        times = [
+            now_s + (self._notify.watchdog_s or _LONGEST_S),
+            *(group.next_s(now_s) for group in self._all_groups()),
+        ]
         times.append(self._doorkeeper.next_s(now_s, wanted=self._lineup is not None))
         if (until_s := self._succession.first_until_s) is not None:
             times.append(until_s)
@@ -198,10 +212,15 @@ class Tree:
         self, settings: ServeSettings, layout: Layout, places: Places, listeners: Mapping[str, socket.socket]
     ) -> Lineup:
         trust = trust_of(settings, self._kind)
+        if settings.direct:
+            check(settings, self._kind)
+        self._staff.environ = environ_of(settings.env_file)
         self._renewal.take(settings, self.folder)
         self._lineups += 1
         folder = self.folder / str(self._lineups)
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
+        if self._account is not None:
+            self._account.give(folder)
         groups = {
             name: Group(
                 name,
@@ -216,7 +235,7 @@ class Tree:
             for name, workers in layout.groups.items()
         }
         for group in groups.values():
-            self._staff.seat(group)
+            self._staff.seat(group, list(listeners.values()) if settings.direct else ())
         return Lineup(settings, layout, places, listeners, groups, trust)
 
     def _take_over(self, now_s: float) -> None:
@@ -340,13 +359,22 @@ class Tree:
         if here is None:
             self.say("not reloaded: it has not served yet")
             return
+        if (installed := version(_PACKAGE)) != self._version:
+            self.say(f"{_PACKAGE} {installed} is installed, and workers run it from now on; this process and its front "
+                     f"stay {self._version} until the service is started again")  # fmt: skip
         try:
             settings = self._read()
+            for name in ("direct", "user"):
+                if (value := getattr(settings, name)) != getattr(self.settings, name):
+                    raise ServeError("read the settings again", name=name, value=value,
+                                     rule="as it was at the start", hint="start the service again")  # fmt: skip
             layout = layout_of(settings)
             places = self.places.followed_by(settings, layout.groups)
             self._drop_coming(now_s)
             if here.is_as(settings, layout, places, trust_of(settings, self._kind), self.folder):
+                environ = environ_of(settings.env_file)
                 self._renewal.take(settings, self.folder)
+                self._staff.environ = environ
                 self._renew(here, settings)
                 return
             lineup = self._made(settings, layout, places, listen_also(addresses_of(settings), here.listeners))

@@ -34,6 +34,8 @@ class Trust:
     # Longest pause of a client that should send or read.
     silence_s: float = 30.0
     client_connections: int = 0
+    # Whether a client that has closed its sending side is still there.
+    half_closed: bool = False
     http2: bool = True
     # WebSockets per worker beside its places; 0 = they take places.
     websockets: int = 0
@@ -65,6 +67,7 @@ def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
         body_wait_s=settings.body_timeout_s if settings.body_first else 0.0,
         silence_s=settings.body_timeout_s,
         client_connections=settings.client_connections,
+        half_closed=settings.half_closed,
         http2=settings.http2,
         websockets=settings.websockets if kind == "asgi" else 0,
         due=kind == "asgi",
@@ -87,6 +90,10 @@ def _check_together(settings: ServeSettings) -> None:
     """Settings that would silently do nothing."""
     if not settings.bind and not settings.tls_bind:
         raise SettingsError("bind", [], "at least one address, here or in tls_bind", 'set bind = ["127.0.0.1:8000"]')
+    if settings.metrics_bind and not settings.metrics_path and not settings.alive_path:
+        hint = 'set metrics_path = "/metrics"'
+        raise SettingsError("metrics_bind", list(settings.metrics_bind), "nothing without metrics_path or alive_path",
+                            hint, attempted=_ATTEMPT)  # fmt: skip
     if both := sorted(set(settings.bind) & set(settings.tls_bind)):
         raise SettingsError("tls_bind", both[0], "an address that is not in bind", "keep it in one", attempted=_ATTEMPT)
     if settings.tls_bind and not settings.tls_certificate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 Request = tuple[str, str, bytes]
 Reading = tuple[Request, ...]
@@ -18,6 +19,8 @@ NOTHING: Reading = ()
 # Refused, and the connection goes on.
 ONLY_LAST: Reading = (LAST,)
 REFUSED = (NOTHING, ONLY_LAST)
+# A body that broke off after its request had begun.
+BROKEN: Reading = (("POST", "/", b"!"),)
 # What a smuggler hides. No reading of any message has it.
 HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -41,6 +44,15 @@ def messages() -> Iterator[Message]:
     yield from _chunks()
     yield from _connections()
     yield from _limits()
+    yield from _octets()
+    yield from _versions()
+    yield from _hosts()
+    yield from _numbers()
+    yield from _conflicts()
+    yield from _folds()
+    yield from _extensions()
+    yield from _trailers()
+    yield from _sequences()
 
 
 def _get(lines: bytes = b"", *, target: bytes = b"/", first: bytes = b"") -> bytes:
@@ -273,3 +285,230 @@ def _limits() -> Iterator[Message]:
     yield Message("half a request line", b"GET /hal", (NOTHING,))
     yield Message("half a body", _post(b"Content-Length: 1000\r\n", b"half"), (NOTHING,))
     yield Message("half a chunk", _chunked(b"3e8\r\nhalf"), (NOTHING,))
+
+
+# Kinds of http-garden's, which compares many servers: the same mistake in each place where it can be made.
+
+
+def _octets() -> Iterator[Message]:
+    """Octets that must not stand there: in a name, a value, the method, the target."""
+    for octet in (*b'"(),/;<=>?@[\\]{}', 0x01, 0x0B, 0x0C, 0x1F, 0x7F, 0x80, 0x85, 0xA0, 0xFF):
+        one = bytes([octet])
+        yield Message(f"octet {octet:02x} in a name", _get(b"X-" + one + b"A: a\r\n"), REFUSED)
+    for octet in (0x00, 0x01, 0x08, 0x0B, 0x0C, 0x1B, 0x7F, 0x80, 0x85, 0xA0, 0xFF):
+        allowed = (_seen(), *REFUSED) if octet else REFUSED
+        yield Message(f"octet {octet:02x} at the start of a value", _get(b"X-A:" + bytes([octet]) + b"a\r\n"), allowed)
+    for octet in (0x0B, 0x0C, 0x1C, 0x85, 0xA0):
+        gap = bytes([octet])
+        yield Message(
+            f"octet {octet:02x} for the first space", _get(first=b"GET" + gap + b"/ HTTP/1.1\r\n"), (NOTHING,)
+        )
+        yield Message(
+            f"octet {octet:02x} for the second space", _get(first=b"GET /" + gap + b"HTTP/1.1\r\n"), (NOTHING,)
+        )
+        coded = _post(b"Transfer-Encoding:" + gap + b"chunked\r\n", b"5\r\nhello\r\n0\r\n\r\n")
+        yield Message(f"octet {octet:02x} before a coding", coded, REFUSED)
+        length = _post(b"Content-Length:" + gap + b"5\r\n", b"hello")
+        yield Message(f"octet {octet:02x} before a length", length, (*REFUSED, NOTHING))
+    for octet in (0x01, 0x0B, 0x1F, 0x7F):
+        yield Message(f"octet {octet:02x} in the target", _get(target=b"/a" + bytes([octet])), REFUSED)
+    for octet in (0x80, 0xA0, 0xFF):
+        yield Message(f"octet {octet:02x} in the target", _get(target=b"/a" + bytes([octet])), REFUSED)
+    for name, target in (("NUL", b"/%00"), ("half an escape", b"/%4"), ("no escape", b"/%zz"), ("dots", b"/a/../b")):
+        text = {"NUL": "/\0", "half an escape": "/%4", "no escape": "/%zz", "dots": "/a/../b"}[name]
+        yield Message(f"target with {name}", _get(target=target), (_seen(text), _seen("/b"), *REFUSED))
+
+
+def _versions() -> Iterator[Message]:
+    """Versions that are none, and what lies below 1.0."""
+    for version in (b"HTTP/1", b"HTTP/1.", b"HTTP/.1", b"HTTP/1.1.1", b"HTTP/01.1", b"HTTP/1.01", b"HTTP/+1.1",
+                    b"HTTP/1,1", b"HTTPS/1.1", b"HTTP 1.1", b"HTTP/-1.1", b"HTTP/1.a", b"XTTP/1.1",
+                    b"HTTP/1.1x"):  # fmt: skip
+        yield Message(f"version {version.decode()}", _get(first=b"GET / " + version + b"\r\n"), REFUSED)
+    for version in (b"HTTP/0.9", b"HTTP/3.0", b"HTTP/9.9"):
+        yield Message(
+            f"version {version.decode()}", _get(first=b"GET / " + version + b"\r\n"), (*REFUSED, _seen(), _seen()[:1])
+        )
+    yield Message("HTTP/0.9 without a line break", b"GET /\n", (NOTHING,))
+    yield Message("a version alone", b"HTTP/1.1 200 OK\r\n\r\n", (NOTHING,))
+    yield Message("four words in the request line", _get(first=b"GET / a HTTP/1.1\r\n"), REFUSED)
+
+
+def _hosts() -> Iterator[Message]:
+    """Host: what it may be, and that it is one."""
+    for name, host in (("a port", b"a:80"), ("a number", b"127.0.0.1"), ("IPv6", b"[::1]:80"), ("a dot after", b"a."),
+                       ("capitals", b"A"), ("an underscore", b"a_b")):  # fmt: skip
+        yield Message(f"Host with {name}", b"GET / HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", (_seen(), *REFUSED))
+    for name, host in (("a user", b"u@a"), ("a slash", b"a/b"), ("a space", b"a b"), ("a port that is none", b"a:b"),
+                       ("a high octet", b"\xe9"), ("a NUL", b"a\0b"), ("a question mark", b"a?b"),
+                       ("a port that is too large", b"a:99999")):  # fmt: skip
+        allowed = REFUSED if name == "a NUL" else (_seen(), *REFUSED)
+        yield Message(f"Host with {name}", b"GET / HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", allowed)
+    for name, line in (("space before its colon", b"Host : a"), ("a fold", b"Host:\r\n a"), ("no colon", b"Host a")):
+        allowed = (*REFUSED, *((_seen(),) if name == "a fold" else ()))
+        yield Message(f"Host with {name}", b"GET / HTTP/1.1\r\n" + line + b"\r\n\r\n", allowed)
+    for target in (b"http://u@a/", b"http://a:80/", b"HTTP://a/", b"https://a/", b"ftp://a/", b"http:///", b"http:/a",
+                   b"://a/"):  # fmt: skip
+        yield Message(f"absolute form {target.decode()}", _get(target=target), (_seen(), *REFUSED, _seen("/a")))
+    yield Message("authority form of POST", b"POST a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n", REFUSED)
+    yield Message("asterisk form with a path", b"OPTIONS */a HTTP/1.1\r\nHost: a\r\n\r\n", REFUSED)
+    connect = b"CONNECT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+    yield Message("CONNECT with a path", connect + HIDDEN, (NOTHING,))
+
+
+_WRONG_NUMBERS: Final = {
+    "sign": b"+%s", "minus": b"-%s", "hex": b"0x%s", "octal": b"0o%s", "underscore before": b"_%s",
+    "underscore after": b"%s_",
+    "dot": b"%s.", "exponent": b"%se0", "letter": b"%sz", "semicolon": b"%s;", "quotes": b'"%s"', "NUL after": b"%s\0",
+    "no-break space": b"\xa0%s", "full width": b"\xef\xbc\x95", "vertical tab": b"\x0b%s", "newline": b"\n%s",
+}  # fmt: skip
+
+
+def _numbers() -> Iterator[Message]:
+    """Numbers as other languages write them: lengths and sizes."""
+    for name, form in _WRONG_NUMBERS.items():
+        five = form % b"5" if b"%s" in form else form
+        lengths = (*REFUSED, _took(b"hello")) if name == "newline" else REFUSED
+        if name not in ("sign", "minus", "hex"):  # they have come
+            yield Message(f"number: length with {name}", _post(b"Content-Length: " + five + b"\r\n", b"hello"), lengths)
+        sizes = (NOTHING, BROKEN, *((_took(b"hello"),) if name == "semicolon" else ()))
+        if name not in ("sign", "hex", "underscore after", "NUL after", "semicolon"):
+            yield Message(f"number: size with {name}", _chunked(five + b"\r\nhello\r\n0\r\n\r\n"), sizes)
+    for name, size in (("17 digits", b"0" * 16 + b"5"), ("capital", b"00005")):
+        yield Message(
+            f"number: size of {name}", _chunked(size + b"\r\nhello\r\n0\r\n\r\n"), (_took(b"hello"), NOTHING, BROKEN)
+        )
+    yield Message("number: size in capitals", _chunked(b"A\r\nhellohello\r\n0\r\n\r\n"), (_took(b"hellohello"),))
+    for size in (b"ffffffff", b"7fffffffffffffff", b"8000000000000000", b"ffffffffffffffff", b"fffffffffffffffff"):
+        yield Message(f"number: size {size.decode()}", _chunked(size + b"\r\nhello\r\n0\r\n\r\n"), (NOTHING, BROKEN))
+
+
+def _conflicts() -> Iterator[Message]:
+    """A length and a coding, in both orders and versions, as they are written to be overlooked."""
+    body = b"0\r\n\r\n"
+    for name, line in (
+        ("plain", b"Transfer-Encoding: chunked"), ("capitals", b"TRANSFER-ENCODING: Chunked"),
+        ("tab", b"Transfer-Encoding:\tchunked"), ("space after", b"Transfer-Encoding: chunked "),
+        ("list", b"Transfer-Encoding: identity, chunked"), ("quotes", b"Transfer-Encoding: 'chunked'"),
+        ("cow", b"Transfer-Encoding: cow"), ("space in the name", b"Transfer -Encoding: chunked"),
+        ("underscore", b"Transfer_Encoding: chunked"), ("prefix", b"X-Transfer-Encoding: chunked"),
+        ("NUL", b"Transfer-Encoding: chunked\0"), ("bare CR", b"Transfer-Encoding: chunked\r"),
+        ("line feed before", b"X: x\nTransfer-Encoding: chunked"), ("end of name", b"Transfer-Encoding\0: chunked"),
+    ):  # fmt: skip
+        length = b"Content-Length: %d" % (len(body) + len(HIDDEN))
+        whole: tuple[Reading, ...] = (_took(body + HIDDEN),) if name in ("underscore", "prefix") else ()
+        for order, lines in (("after", (length, line)), ("before", (line, length))):
+            coded: tuple[Reading, ...] = (_took(b"")[:1], *REFUSED, *whole)
+            yield Message(
+                f"conflict: {name} {order} the length", _post(b"\r\n".join(lines) + b"\r\n", body + HIDDEN), coded
+            )
+    old = b"POST / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n"
+    both = old + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + body + HIDDEN
+    yield Message("conflict: in HTTP/1.0", both, REFUSED)
+    for name, lines in (
+        ("equal, three times", b"Content-Length: 5\r\n" * 3),
+        ("an empty one first", b"Content-Length:\r\nContent-Length: 5\r\n"),
+        ("an empty one last", b"Content-Length: 5\r\nContent-Length:\r\n"),
+        ("zero first", b"Content-Length: 0\r\nContent-Length: 5\r\n"),
+        ("with zeros", b"Content-Length: 5\r\nContent-Length: 05\r\n"),
+        ("a list of two", b"Content-Length: 5,5\r\n"), ("a list with a sign", b"Content-Length: 5,+5\r\n"),
+        ("in two cases", b"Content-Length: 5\r\ncontent-length: 6\r\n"),
+    ):  # fmt: skip
+        yield Message(f"lengths: {name}", _post(lines, b"hello"), (*REFUSED, _took(b"hello")))
+
+
+def _folds() -> Iterator[Message]:
+    """obs-fold, with what a server that does not join lines would read."""
+    chunks = b"5\r\nhello\r\n0\r\n\r\n"
+    for name, gap in (("space", b"\r\n "), ("tab", b"\r\n\t"), ("line feed", b"\n "), ("two", b"\r\n \r\n ")):
+        yield Message(f"fold: a value, by {name}", _get(b"X-B: a" + gap + b"b\r\n"), (_seen(), *REFUSED))
+        yield Message(
+            f"fold: a length, by {name}",
+            _post(b"Content-Length:" + gap + b"5\r\n", b"hello"),
+            (_took(b"hello"), *REFUSED),
+        )
+        yield Message(
+            f"fold: a coding, by {name}",
+            _post(b"Transfer-Encoding:" + gap + b"chunked\r\n", chunks),
+            (_took(b"hello"), *REFUSED),
+        )
+        hidden = _get(b"X-A: a" + gap + b"Transfer-Encoding: chunked\r\n")
+        yield Message(f"fold: a coding in a value, by {name}", hidden, (_seen(), *REFUSED))
+    yield Message("fold: at the end of the head", _get(b"X-A: a\r\n \r\n"), (_seen(), *REFUSED))
+    yield Message("fold: a line of spaces", _get(b"   \r\n"), (_seen(), *REFUSED))
+
+
+def _extensions() -> Iterator[Message]:
+    """Chunk extensions: read over, or refused, never half."""
+    for name, extension in (
+        ("name", b";a"), ("value", b";b=a"), ("many", b";a=b" * 20), ("empty", b";"), ("two empty", b";;"),
+        ("no semicolon", b" a"), ("equals sign", b"=a"), ("open quotes", b';a="'), ("quotes with CRLF", b';a="\r\n"'),
+        ("high octets", b";\xff"), ("NUL", b";\0"), ("bare CR", b";a\rb"), ("tab", b"\t;a"), ("spaces", b"   "),
+        ("line feed, then a chunk", b";a\n0"), ("bare CR at the end", b";a\r"),
+    ):  # fmt: skip
+        message = _chunked(b"5" + extension + b"\r\nhello\r\n0\r\n\r\n")
+        yield Message(f"extension: {name}", message, (_took(b"hello"), NOTHING, BROKEN))
+        last = _chunked(b"5\r\nhello\r\n0" + extension + b"\r\n\r\n")
+        yield Message(
+            f"extension: {name}, of the last chunk", last, (_took(b"hello"), _took(b"hello")[:1], NOTHING, BROKEN)
+        )
+
+
+def _trailers() -> Iterator[Message]:
+    """Trailers: never headers, never the next request."""
+    whole = (_took(b"hello"), _took(b"hello")[:1])
+    for name, lines in (
+        ("a length", b"Content-Length: 5"), ("a coding", b"Transfer-Encoding: chunked"), ("a host", b"Host: b"),
+        ("two", b"X-A: a\r\nX-B: b"), ("no value", b"X-A:"), ("a fold", b"X-A: a\r\n b"), ("no colon", b"X-A"),
+        ("a space before the colon", b"X-A : a"), ("a NUL", b"X-A: \0"), ("a line feed", b"X-A: a\nX-B: b"),
+        ("a request line", b"GET /hidden HTTP/1.1"), ("too long", b"X-A: " + b"a" * 20_000),
+        ("too many", b"\r\n".join(b"X-%d: a" % one for one in range(300))),
+    ):  # fmt: skip
+        message = _chunked(b"5\r\nhello\r\n0\r\n" + lines + b"\r\n\r\n")
+        yield Message(f"trailer: {name}", message, (*whole, *REFUSED, BROKEN, (*BROKEN, LAST)))
+
+
+def _sequences() -> Iterator[Message]:
+    """More than one request on a connection, and what is asked for instead of an answer."""
+    ten = b"".join(_get(target=b"/%d" % number) for number in range(10))
+    yield Message("ten pipelined", ten, ((*(("GET", f"/{number}", b"") for number in range(10)), LAST),))
+    chunked = _chunked(b"5\r\nhello\r\n0\r\n\r\n")
+    yield Message(
+        "pipelined after chunks", chunked + _get(target=b"/2"), ((("POST", "/", b"hello"), ("GET", "/2", b""), LAST),)
+    )
+    lengthless = b"POST / HTTP/1.1\r\nHost: a\r\n\r\n" + _get(target=b"/2")
+    yield Message("POST without a length", lengthless, ((("POST", "/", b""), ("GET", "/2", b""), LAST), *REFUSED))
+    old = b"POST / HTTP/1.0\r\nHost: a\r\n"
+    yield Message("HTTP/1.0 POST without a length", old + b"\r\nhello", ((("POST", "/", b""),), NOTHING))
+    yield Message(
+        "HTTP/1.0 POST", old + b"Content-Length: 5\r\n\r\nhello", ((("POST", "/", b"hello"),), _took(b"hello"))
+    )
+    both = b"GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive, close\r\n\r\n"
+    yield Message("HTTP/1.0 that keeps and closes", both, (_seen()[:1], _seen()))
+    for name, line in (
+        ("in capitals", b"Connection: CLOSE"),
+        ("in a list", b"Connection: x, close"),
+        ("twice", b"Connection: keep-alive\r\nConnection: close"),
+    ):
+        yield Message(f"close {name}", _get(line + b"\r\n"), (_seen()[:1], _seen()))
+    for name, lines in (
+        ("without a body", b"Expect: 100-continue"), ("twice", b"Expect: 100-continue\r\nExpect: 100-continue"),
+        ("in a list", b"Expect: 100-continue, wat"), ("in capitals", b"Expect: 100-CONTINUE"),
+        ("of nothing", b"Expect:"),
+    ):  # fmt: skip
+        yield Message(f"Expect {name}", _get(lines + b"\r\n"), (_seen(), *REFUSED, _seen()[:1]))
+    expects = b"POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello"
+    yield Message("Expect in HTTP/1.0", expects, ((("POST", "/", b"hello"),), _took(b"hello"), *REFUSED))
+    for name, lines in (
+        ("websocket without a key", b"Connection: Upgrade\r\nUpgrade: websocket"),
+        ("websocket without Connection", b"Upgrade: websocket"), ("nothing", b"Connection: Upgrade"),
+        ("TLS", b"Connection: Upgrade\r\nUpgrade: TLS/1.0"),
+        ("a list of many", b"Connection: Upgrade\r\nUpgrade: a, b, c, websocket"),
+        ("h2c, wrong settings", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: !"),
+    ):  # fmt: skip
+        yield Message(f"upgrade: {name}", _get(lines + b"\r\n"), (_seen(), *REFUSED, _seen()[:1]))
+    yield Message(
+        "empty lines between",
+        _get() + b"\r\n\r\n" + _get(target=b"/2"),
+        ((*_seen()[:1], ("GET", "/2", b""), LAST), _seen()[:1]),
+    )

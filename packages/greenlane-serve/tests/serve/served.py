@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from greenlane.errors import ServeError
@@ -24,20 +24,32 @@ COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 class Served:
     """`with Served(folder, "held:app", toml) as served:`; it answers on `port`, and `also` on another address.
 
-    The port is a flag's, or the file's if `{bind}` stands in the settings.
+    The port is a flag's, or the file's if `{bind}` stands in the settings. `descriptors`: RLIMIT_NOFILE, if not 0;
+    `before`: words before the command.
     """
 
-    def __init__(self, folder: Path, application: str, settings: str, *flags: str, also: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        application: str,
+        settings: str,
+        *flags: str,
+        also: str = "",
+        descriptors: int = 0,
+        environ: Mapping[str, str] | None = None,
+        before: Sequence[str] = (),
+    ) -> None:
         self.folder = folder
         self.application = application
         self.port = child.free_port()
         addresses = ",".join(filter(None, [f"127.0.0.1:{self.port}", also]))
         bind = () if "{bind}" in settings else ("--bind", addresses)
         self.configure(settings)
+        limit = ["prlimit", f"--nofile={descriptors}:{descriptors}"] if descriptors else []
         self.process = child.Child(
-            [sys.executable, "-c", COMMAND, "serve", application, *bind, *flags],
+            [*before, *limit, sys.executable, "-c", COMMAND, "serve", application, *bind, *flags],
             cwd=APPS,
-            env={"HELD": str(folder), "GREENLANE_CONFIG": str(folder / "greenlane.toml")},
+            env={"HELD": str(folder), "GREENLANE_CONFIG": str(folder / "greenlane.toml"), **(environ or {})},
         )
         self._number = 0
         self._names: list[str] = []

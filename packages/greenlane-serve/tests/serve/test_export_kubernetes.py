@@ -73,8 +73,36 @@ def test_each_group_has_its_objects_under_names_that_kubernetes_takes() -> None:
     assert (scaled["scaleTargetRef"]["name"], scaled["minReplicas"], scaled["maxReplicas"]) == ("shop", 3, 9)
     pod = of_kind("Deployment", nodes)["shop"]["spec"]["template"]["spec"]
     assert pod["terminationGracePeriodSeconds"] >= 5 + 12.5
-    assert pod["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/healthz"
+    assert pod["containers"][0]["readinessProbe"]["httpGet"] == {"path": "/healthz", "port": "inner"}
     assert pod["containers"][0]["resources"]["requests"]["cpu"] == "4"
+
+
+def test_a_pod_is_asked_for_what_each_probe_means_where_no_service_leads(tmp_path: Path) -> None:
+    nodes = made(ServeSettings())
+    container = of_kind("Deployment", nodes)["shop"]["spec"]["template"]["spec"]["containers"][0]
+    file = tmp_path / "greenlane.toml"
+    file.write_text(of_kind("ConfigMap", nodes)["shop"]["data"]["greenlane.toml"])
+    pod = load(file=file, environ={}, kind=ServeSettings)
+    asked = {name: container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
+    assert asked["startupProbe"] == asked["readinessProbe"] == {"path": pod.health_path, "port": "inner"}
+    assert asked["livenessProbe"] == {"path": pod.alive_path, "port": "inner"}
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert pod.metrics_bind == (f":{ports['inner']}",)
+    assert of_kind("Service", nodes)["shop"]["spec"]["ports"] == [{"name": "http", "port": 80, "targetPort": "http"}]
+    assert container["startupProbe"]["failureThreshold"] * container["startupProbe"]["periodSeconds"] > pod.boot_s
+    assert (pod.workers, container["resources"]["requests"]["cpu"]) == (2, "2")  # not those of this machine
+
+
+def test_a_pod_may_run_under_the_restricted_standard_and_writes_in_one_directory() -> None:
+    pod = of_kind("Deployment", made())["shop"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True,
+    }  # fmt: skip
+    places = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    environ = {one["name"]: one["value"] for one in container["env"]}
+    assert environ["RUNTIME_DIRECTORY"] == environ["TMPDIR"] == places["run"]
 
 
 def test_requests_go_to_the_pods_of_their_lane() -> None:

@@ -155,7 +155,7 @@ def test_whatever_happens_it_settles_and_the_front_sends_to_who_serves(happening
 def test_who_hangs_says_where_it_stands_and_is_killed_while_another_boots() -> None:
     group, acts = served()
     slot = group.of(State.SERVING)[0]
-    group.hung(slot, 40.0, 31.0)
+    group.stuck(slot, 40.0, "hangs", replace=True)
     assert slot.name not in acts.open_slots
     assert acts.asked == [1]
     group.step(40.0)
@@ -164,12 +164,12 @@ def test_who_hangs_says_where_it_stands_and_is_killed_while_another_boots() -> N
     group.step(41.5)
     assert acts.told == [(1, True)]
     group.died(1, -9, 41.6)
-    assert acts.said == ["worker shared/w1 (pid 1) hangs: it has not turned for 31 s"]
+    assert acts.said == ["worker shared/w1 (pid 1) hangs"]
 
 
 def test_the_last_one_that_hangs_stays_open() -> None:
     group, acts = served(1)
-    group.hung(group.slots[0], 40.0, 31.0)
+    group.stuck(group.slots[0], 40.0, "hangs", replace=True)
     assert acts.open_slots == {"w1"}
     group.step(40.0)
     group.ready(2, 41.0)

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.serve.corpus import END, HIDDEN, Message, messages
+from tests.serve.corpus import BROKEN, END, HIDDEN, Message, messages
 from tests.serve.served import Served
 from tests.serve.wire import KINDS, SETTINGS, Outcome, outcomes, records, talk
 
@@ -77,9 +77,15 @@ def mutant(chance: random.Random) -> bytes:
 
 
 def table(corpus: list[Message], found_: list[Outcome]) -> str:
-    """A line a message: what the client was answered, and what the worker saw."""
+    """A line a message: what the client was answered, and what the worker saw.
+
+    Left out are those of which a worker may have begun with a body that then breaks, or not: that depends on when the
+    front reads.
+    """
     lines = []
     for one, outcome in zip(corpus, found_, strict=True):
+        if BROKEN in one.readings:
+            continue
         seen = ", ".join(f"{method} {target!r} {_short(body)}".rstrip() for method, target, body in outcome.reading)
         lines.append(f"{one.name:42} | {' '.join(outcome.statuses) or 'closed':11} | {seen}\n")
     return "".join(lines)

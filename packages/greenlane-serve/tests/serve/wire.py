@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 from tests.serve.corpus import Reading
@@ -32,7 +32,7 @@ request_id_header = "x-request-id"
 _AT_ONCE = 64
 # Messages whose log fits a pipe: HAProxy rather loses a line than waits for who reads it.
 _PART = 100
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3})")
+STATUS = re.compile(rb"HTTP/1\.\d (\d{3})")
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ def _outcomes(served: Served, messages: list[bytes]) -> list[Outcome]:
             theirs[line["client"]].append(by_id[line["id"]])
     return [
         Outcome(
-            tuple(status.decode() for status in _STATUS.findall(received)),
-            tuple(_request(one) for one in theirs[source]),
+            tuple(status.decode() for status in STATUS.findall(received)),
+            tuple(request(one) for one in theirs[source]),
         )
         for source, received in done.items()
     ]  # fmt: skip
@@ -136,14 +136,20 @@ def address(number: int) -> str:
 FRONTS = ("x-greenlane-lane", "x-request-id", "x-forwarded-proto", "x-forwarded-for", "script-name")
 
 
+class Filed(Protocol):
+    """Whose application writes into a folder what it sees."""
+
+    folder: Path
+
+
 def bystander(served: Served, target: str) -> None:
     """A request of somebody else: it gets its own answer."""
     assert served.get(target).endswith(f" {target}")
 
 
-def records(served: Served) -> list[dict[str, Any]]:
+def records(served: Filed) -> list[dict[str, Any]]:
     """What the workers saw so far."""
-    file: Path = served.folder / "seen"
+    file = served.folder / "seen"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
@@ -167,5 +173,5 @@ def _decoded(target: str) -> str:
     return unquote(path) + mark + query
 
 
-def _request(one: dict[str, Any]) -> tuple[str, str, bytes]:
+def request(one: dict[str, Any]) -> tuple[str, str, bytes]:
     return one["method"], one["target"], one["body"].encode("latin-1") if one["whole"] else b"!"

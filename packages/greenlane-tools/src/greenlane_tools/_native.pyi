@@ -17,11 +17,25 @@ class Recording:
     Making one reads and accounts for all of it, without the GIL: about a second a million events.
     """
 
-    def __new__(cls, source: bytes | Sequence[str | PathLike[str]]) -> Recording:
+    def __new__(
+        cls,
+        source: bytes | Sequence[str | PathLike[str]],
+        from_ns: int = 0,
+        to_ns: int = 2**64 - 1,
+        *,
+        part_bytes: int | None = None,
+    ) -> Recording:
         """Read what is in `source`, or in the files that it names; each holds chunks of any processes in any order.
 
+        Args:
+            from_ns: first moment, monotonic; only what was written from then on, to a fifth of a second.
+            to_ns: likewise the last one.
+            part_bytes: so much of a process is laid out at a time, and nothing kept of it; None: 8 MB, of recordings
+                over 48 MB.
+
         Raises: ValueError with the arguments (what, version): what is "empty", "foreign", "newer" (than we read:
-        `version`), or "damaged": no chunk is whole. OSError if a file cannot be read.
+        `version`), "damaged": no chunk is whole, or "outside": none is between the two moments. OSError if a file
+        cannot be read.
         """
 
     def processes(
@@ -37,13 +51,13 @@ class Recording:
         """What could not be read: damaged_chunks, damaged_bytes, newer_chunks, unknown_records, repeated_chunks."""
 
     def jobs(self) -> list[tuple[Any, ...]]:
-        """Give a Job for each job whose begin and end are there, by arrival."""
+        """Give a Job for each job whose begin and end are there, by arrival. Once: then they are forgotten."""
 
     def blame(self) -> list[tuple[str, str, str, int, int, int, int, int, list[int]]]:
         """Give a Blame for each (victim, kind, culprit, phase), most ns first."""
 
     def calls(self) -> list[tuple[int, int, str, str, str, int, int, int, int, str, int, int]]:
-        """Give a Call for each call of an upstream, by begin."""
+        """Give a Call for each call of an upstream, by begin. Once, too."""
 
     def held(self) -> list[tuple[str, str, str, int, int, int]]:
         """Give a Held for each (route, call, stack), most ns first."""
@@ -56,6 +70,9 @@ class Recording:
 
     def stacks(self) -> list[tuple[str, str, int, int]]:
         """Give a Stack for each (culprit, stack), most ns first."""
+
+    def own(self) -> list[tuple[int, int, str, str, int, int]]:
+        """Give an Own for each (job, stack) at which the job was seen computing, by process and job."""
 
     def looks(self) -> list[tuple[int, int, int, int, int]]:
         """Give a Look for each job that was looked at while it computed, by process and job."""

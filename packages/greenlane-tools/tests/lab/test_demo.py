@@ -25,7 +25,7 @@ class Options:
     kind: str = one_of(("plain", "odd"), "kind")
     names: tuple[str, ...] = some_of(("a", "b", "c"), ("c",), "names")
     seed: str = words("1", "seed")
-    fresh: bool = switch("anew")
+    fresh: bool = switch("again")
     out: Path = path("out/x", "folder")
     aside: int = 7
 

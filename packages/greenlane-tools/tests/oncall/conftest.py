@@ -1,6 +1,6 @@
 """Each situation is run and recorded once; several questions may be asked of it.
 
-A question that is not answered right has it run anew: see tests/disturbed.py.
+A question that is not answered right has it run again: see tests/disturbed.py.
 """
 
 from __future__ import annotations

@@ -24,17 +24,21 @@ class Clients:
 
     def __init__(self, port: int) -> None:
         self.port = port
+        #: Path -> port, of those that another server has.
+        self.elsewhere: dict[str, int] = {}
         self.seen: list[Seen] = []
+        #: Of those on connections of their own.
+        self.bodies: list[bytes] = []
 
     def ask(self, path: str, due_s: float | None = None) -> None:
         """One request on a connection of its own."""
         began_s = time.monotonic() if due_s is None else due_s
         status = 0
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
+        connection = http.client.HTTPConnection("127.0.0.1", self.elsewhere.get(path, self.port), timeout=40)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()
-            answer.read()
+            self.bodies.append(answer.read())
             status = answer.status
         except (OSError, http.client.HTTPException):
             pass
@@ -42,7 +46,7 @@ class Clients:
             connection.close()
         self.seen.append(Seen(path, status, time.monotonic() - began_s))
 
-    def kept(self, path: str, seconds: float) -> None:
+    def kept(self, path: str, seconds: float, pause_s: float = 0.0) -> None:
         """A closed loop on one connection that is kept."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
         end_s = time.monotonic() + seconds
@@ -51,6 +55,19 @@ class Clients:
             answer = connection.getresponse()
             answer.read()
             self.seen.append(Seen(path, answer.status, time.monotonic() - began_s))
+            time.sleep(pause_s)
+        connection.close()
+
+    def forgotten(self, path: str) -> None:
+        """One request whose answer nobody waits for."""
+        threading.Thread(target=self.ask, args=(path,), daemon=True).start()
+
+    def idle(self, path: str, seconds: float) -> None:
+        """One request on a connection that is then kept for so long, unused."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
+        connection.request("GET", path)
+        connection.getresponse().read()
+        time.sleep(seconds)
         connection.close()
 
     def at_once(self, *paths: str) -> None:

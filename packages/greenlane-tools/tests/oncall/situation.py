@@ -28,6 +28,8 @@ from tests.where import IMPORT_PATH
 #: Length of the closed loop of 50 clients.
 LOOP_S = 3.0
 _FOLDER = "tests.oncall.situations"
+#: A module beside the server's working directory.
+_EDITED = "edited"
 _GUNICORN = ("gunicorn", "-b", "127.0.0.1:{port}", "--no-control-socket", "--graceful-timeout", "2")
 _GEVENT = (*_GUNICORN, "-k", "gevent")
 _UVICORN = ("uvicorn", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning")
@@ -46,11 +48,15 @@ class Situation:
     upstreams_ms: Mapping[str, float] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     redis: bool = False
+    #: What is changed in its source: (before, after).
+    edits: tuple[tuple[str, str], ...] = ()
+    #: These paths are served by a second server of the same command.
+    split: tuple[str, ...] = ()
 
     def command(self, port: int) -> list[str]:
         """As a user would type it after `python -m`."""
         served = [part.format(port=port) for part in self.serve]
-        module = f"{_FOLDER}.{self.name}"
+        module = _EDITED if self.edits else f"{_FOLDER}.{self.name}"
         return [*served, f"{module}:app"] if served else [module, str(port)]
 
 
@@ -89,15 +95,30 @@ def run(situation: Situation, recording: Path | None) -> Seen:
         env["DATABASE"] = str(scene.folder / "orders.sqlite3")
         with sqlite3.connect(env["DATABASE"]) as database:
             database.execute("create table orders (number)")
+        if situation.edits:
+            (scene.folder / f"{_EDITED}.py").write_text(_edited(situation), encoding="utf-8")
         port = child.free_port()
         server = stack.enter_context(child.Child(_command(situation, port, recording), env=env, cwd=scene.folder))
         scene.server = server
         server.wait_port(port)
         clients = Clients(port)
+        if situation.split:
+            elsewhere = child.free_port()
+            beside = child.Child(_command(situation, elsewhere, None), env=env, cwd=scene.folder)
+            stack.enter_context(beside).wait_port(elsewhere)
+            clients.elsewhere = dict.fromkeys(situation.split, elsewhere)
         situation.load(clients, scene)
         server.signal(signal.SIGTERM)
         server.wait_exit(timeout_s=30)
         return Seen(clients, server.output)
+
+
+def _edited(situation: Situation) -> str:
+    source = (Path(__file__).parent / "situations" / f"{situation.name}.py").read_text(encoding="utf-8")
+    for old, new in situation.edits:
+        assert old in source
+        source = source.replace(old, new)
+    return source
 
 
 def _command(situation: Situation, port: int, recording: Path | None) -> list[str | Path]:
@@ -140,10 +161,12 @@ def _queue(clients: Clients, scene: Scene) -> None:
 
 
 def _one_worker(clients: Clients, scene: Scene) -> None:
-    together(
-        lambda: clients.kept("/render", 4),
-        after(0.2, lambda: clients.paced("/ping", 25, 3.6)),
-    )
+    # Workers that still import would be waited for, too.
+    clients.at_once(*["/ping"] * 4)
+    time.sleep(0.5)
+    # Connections that are kept, as a proxy keeps them: some are with the worker that renders from then on.
+    pings = [after(0.02 * number, lambda: clients.kept("/ping", 4, pause_s=0.2)) for number in range(10)]
+    together(*pings, after(0.4, lambda: clients.kept("/render", 3.6)))
 
 
 def _starving(clients: Clients, scene: Scene) -> None:

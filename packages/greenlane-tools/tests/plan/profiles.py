@@ -10,7 +10,7 @@ from typing import TypeVar
 from hypothesis import strategies as st
 
 from greenlane_tools.plan.measured import Measured
-from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route, Upstream
+from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route
 from greenlane_tools.plan.recorded import kept
 from greenlane_tools.plan.route import KINDS, Sequence, Step, joined
 
@@ -59,7 +59,6 @@ def _any(seed: int) -> Profile:
         slots=_perhaps(chance, chance.randint(1, 64)),
         overhead_ms=chance.randint(0, 1000) / 1000,
         arrivals=Arrivals(math.fsum(route.rate_per_s for route in routes), _perhaps(chance, chance.uniform(0, 50))),
-        upstreams=tuple(Upstream(name, _perhaps(chance, chance.randint(1, 500))) for name in _UPSTREAMS),
         routes=tuple(sorted(routes, key=lambda route: (-route.rate_per_s, route.route))),
         measured={name: Measured.of([chance.lognormvariate(3, 2) for _ in range(9)]) for name in names},
         notes=chance.choice([(), ("a note.",)]),
@@ -114,5 +113,5 @@ def sampled(
     )  # fmt: skip
     return Profile(
         host="threads", source="recording", seconds=seconds, arrivals=Arrivals(requests / seconds, 1.0),
-        routes=(route,), upstreams=(Upstream("up:80"),),
+        routes=(route,),
     )  # fmt: skip

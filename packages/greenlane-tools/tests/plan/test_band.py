@@ -53,7 +53,7 @@ def test_a_short_measurement_strays_further_than_a_long_one_and_few_requests_tel
 def test_a_model_by_hand_is_not_drawn_again() -> None:
     goal = Goal("GET /bikes", 0.99, 500)
     band = _band(pricing(times=0.2), goal)
-    assert 303 < band.low_ms < band.high_ms < 500
+    assert 303 / MODEL < band.low_ms < band.high_ms < 450 * MODEL
     assert 0.99 < band.low_within <= band.high_within <= 1
 
 

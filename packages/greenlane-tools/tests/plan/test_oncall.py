@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 MODELS = Path(__file__).resolve().parent.parent / "oncall" / "models"
 PRICING, NEXT, ORDERS = (str(MODELS / f"{name}.toml") for name in ("pricing", "pricing-next", "orders"))
+LOOP = str(MODELS / "pricing-loop.toml")
 _BIKES = ("--goal", "bikes p99 <= 400ms", "--jobs", "10000")
 
 Ask = Callable[..., list[dict[str, Any]]]
@@ -124,10 +125,8 @@ def test_20_slots_follow_littles_law(ask: Ask) -> None:
     assert many.needed <= 1.10 * many.busy
 
 
-def test_21_heavy_work_beside_a_loop_is_placed(ask: Ask, tmp_path: Path) -> None:
-    text = Path(PRICING).read_text("utf-8").replace('host = "gevent"', 'host = "asyncio"')
-    (tmp_path / "loop.toml").write_text(text, "utf-8")
-    rows = ask(str(tmp_path / "loop.toml"), *_BIKES)
+def test_21_heavy_work_beside_a_loop_is_placed(ask: Ask) -> None:
+    rows = ask(LOOP, *_BIKES)
     assert rows[0]["recommended"].startswith("placed-")
     assert rows[0]["set_up"]["placement"] == {"GET /quote": rows[0]["recommended"].split("-")[1].rstrip("0123456789 x")}
 

@@ -12,32 +12,17 @@ from hypothesis import strategies as st
 
 from greenlane_tools.plan.simulation import simulate
 
-_JOBS = 40
-_WARM = _JOBS // 10
 _NS = 1_000_000
-
-
-def _times(recorded: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The first arrivals, ns: the recorded ones, and again after a pause of their mean gap."""
-    ordered = sorted((at_ms * _NS, route) for at_ms, route in recorded)
-    last = ordered[-1][0]
-    again = last + last // len(ordered) + 1
-    times: list[tuple[int, int]] = []
-    while len(times) < _WARM + _JOBS:
-        turn = len(times) // len(ordered)
-        times += [(turn * again + at, route) for at, route in ordered]
-    return times[: _WARM + _JOBS]
 
 
 def _latencies_ms(recorded: list[tuple[int, int]], services: list[int], servers: int) -> list[tuple[int, float]]:
     free = [0] * servers
     found = []
-    for at, route in _times(recorded):
-        begin = max(at, heapq.heappop(free))
-        end = begin + services[route] * _NS
+    for at, route in sorted(recorded):
+        end = max(at, heapq.heappop(free)) + services[route]
         heapq.heappush(free, end)
-        found.append((route, (end - at) / _NS))
-    return found[_WARM:]
+        found.append((route, float(end - at)))
+    return found
 
 
 @given(
@@ -53,7 +38,7 @@ def test_one_queue_before_servers_does_what_a_few_lines_do(recorded, services, s
     ]
     profile = {"arrivals": {"recorded": [list(each) for each in recorded]}, "routes": routes}
     set_up = {"host": host, "processes": servers, "queue": "central", "at_once": 1}
-    run = simulate(profile, set_up, jobs=_JOBS)
+    run = simulate(profile, set_up)
     expected = _latencies_ms(recorded, services, servers)
     for number, route in enumerate(run.routes):
         of_route = [latency_ms for which, latency_ms in expected if which == number]
@@ -78,7 +63,7 @@ def test_nothing_is_lost_and_nothing_is_faster_than_its_work(services, waits, ho
     for service, wait in zip(services, waits, strict=False):
         steps += [["cpu", service], ["io", wait]]
     profile = {
-        "arrivals": {"recorded": [[at_ms, 0] for at_ms in recorded], "once": True},
+        "arrivals": {"recorded": [[at_ms, 0] for at_ms in recorded]},
         "routes": [{"route": "a", "rate_per_s": 1, "sequences": [{"steps": steps}]}],
     }
     set_up = {"host": host, "queue": queue, "processes": processes, "limit": limit, "at_once": 2}
@@ -157,7 +142,7 @@ def test_threads_get_the_gil_as_a_model_of_every_timer_says(requests):
         {"route": str(number), "rate_per_s": 1, "sequences": [{"steps": [["cpu", service]]}]}
         for number, (_, service) in enumerate(requests)
     ]
-    profile = {"arrivals": {"recorded": recorded, "once": True}, "routes": routes}
-    run = simulate(profile, {"host": "threads"}, jobs=len(requests))
+    profile = {"arrivals": {"recorded": recorded}, "routes": routes}
+    run = simulate(profile, {"host": "threads"})
     found = [route.mean_ms for route in run.routes]
     assert found == pytest.approx([latency / _NS for latency in _under_a_gil(timed)], rel=1e-9)

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.amount import MILLISECONDS, amount
 from greenlane_tools.plan.options import cell_of
-from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route, Upstream
+from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route
 from greenlane_tools.plan.route import Sequence, Step
 from greenlane_tools.plan.set_up import SetUp, SetUpLane, present
 from greenlane_tools.plan.what_if import Change, applied, asked
@@ -41,7 +40,6 @@ QUOTE = Route(
 )
 PROFILE = Profile(
     host="threads", arrivals=Arrivals(60.0), routes=(QUOTE, BIKES), seconds=100.0,
-    upstreams=(Upstream("pricing"), Upstream("zones", 5)),
 )  # fmt: skip
 
 
@@ -54,17 +52,11 @@ def after(**options: object) -> tuple[Profile, SetUp]:
     return one(**options).apply(PROFILE, SET_UP)
 
 
-def test_cpu_by_a_factor_more_or_instead() -> None:
+def test_cpu_by_a_factor() -> None:
     halved, _ = after(cpu="quote=0.5x")
     assert halved.route(QUOTE.route).sequences[0].steps == steps(("cpu", 5.0), ("free", 2.0))
     assert halved.route(QUOTE.route).mean == Mean(cpu_ms=6, free_ms=2.2)
     assert halved.route(BIKES.route) == BIKES
-    more, _ = after(cpu="quote=+3ms")
-    assert more.route(QUOTE.route).sequences[0].steps == steps(("cpu", 13.0), ("free", 4))
-    less, _ = after(cpu="bikes=-3ms")
-    assert [each.ms("cpu") for each in less.route(BIKES.route).sequences] == [2, 3]
-    instead, _ = after(cpu="bikes=11ms")
-    assert instead.route(BIKES.route).demand.cpu_ms == pytest.approx(11)
     everywhere, _ = after(cpu="2x")
     assert [route.demand.cpu_ms for route in everywhere.routes] == pytest.approx(
         [2 * route.demand.cpu_ms for route in PROFILE.routes]
@@ -92,10 +84,8 @@ def test_unchanged_work_meets_the_very_same_arrivals() -> None:
 def test_rate_of_all_and_of_one() -> None:
     twice, _ = after(rate="2x")
     assert (twice.arrivals.rate_per_s, [route.rate_per_s for route in twice.routes]) == (120, [80, 40])
-    hourly, _ = after(rate="bikes=3600/h")
-    assert (hourly.arrivals.rate_per_s, hourly.route(BIKES.route).rate_per_s) == (41, 1)
-    more, _ = after(rate="+60/s")
-    assert [route.rate_per_s for route in more.routes] == [80, 40]
+    half, _ = after(rate="bikes=.5x")
+    assert (half.arrivals.rate_per_s, half.route(BIKES.route).rate_per_s) == (50, 10)
 
 
 def test_a_lane_apart_takes_its_routes_from_others() -> None:
@@ -121,14 +111,12 @@ def test_several_at_once() -> None:
 @pytest.mark.parametrize(
     ("option", "text", "says"),
     [
-        ("cpu", "quote=half", "a factor such as 0.5x"),
-        ("cpu", "quote=2", "say what it is: 2x or 2ms"),
+        ("cpu", "quote=half", "such as 0.5x"),
         ("cpu", "qoute=2x", "did you mean"),
         ("cpu", "price=2x", "write the whole name"),
-        ("cpu", "quote=-1x", "a factor such as"),
-        ("cpu", "quote=5/s", "units are ms, s, us"),
-        ("rate", "2ms", "units are /s"),
-        ("rate", "", "a factor such as"),
+        ("cpu", "quote=-1x", "such as 0.5x"),
+        ("rate", "2ms", "how many times as much"),
+        ("rate", "", "how many times as much"),
         ("split", "cars", "a route of the profile"),
         ("split", "bikes=0", "a whole number"),
     ],
@@ -145,15 +133,6 @@ def test_a_changed_profile_is_a_profile() -> None:
     for options in ({"cpu": "quote=0.5x"}, {"rate": "2x"}, {"cpu": "quote=0x"}):
         changed, _ = after(**options)
         assert Profile.from_json(changed.to_json()) == changed, options
-
-
-@given(number=st.floats(0, 1e6), sign=st.sampled_from(["", "+", "-"]), unit=st.sampled_from(["ms", "s", "us"]))
-def test_amounts_never_make_a_time_negative(number: float, sign: str, unit: str) -> None:
-    text = f"{sign}{number:f}{unit}"
-    by = amount("--cpu", text, MILLISECONDS)
-    assert by.of(5.0) >= 0
-    assert by.how == ("plus" if sign else "to")
-    assert amount("--cpu", f"{number:f}x", MILLISECONDS).of(2.0) == pytest.approx(2 * float(f"{number:f}"))
 
 
 @given(text=st.text(max_size=20), option=st.sampled_from(["cpu", "rate", "split"]))

@@ -12,7 +12,20 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
+from greenlane_tools.reader.rows import (
+    Blame,
+    Call,
+    Cost,
+    Held,
+    Job,
+    Look,
+    Own,
+    Process,
+    Sample,
+    Segment,
+    Stack,
+    Unfinished,
+)
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -49,6 +62,7 @@ class Made:
     calls: list[Call] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
+    own: list[Own] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     unfinished: list[Unfinished] = field(default_factory=list)

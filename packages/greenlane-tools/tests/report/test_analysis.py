@@ -9,6 +9,7 @@ from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, MS, Made, S, a_day
 
 from greenlane_tools.reader.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
 from greenlane_tools.report import culprits
+from greenlane_tools.report.brief import brief_lines
 from greenlane_tools.report.clocks import branches_of, route_clocks, upstreams
 from greenlane_tools.report.contention import contention_of, uncut_of
 from greenlane_tools.report.culprits import matrix_of, own_frame, places
@@ -266,12 +267,20 @@ def test_permits_promise_nothing_against_short_slices() -> None:
     assert gain.removable_ns < 0.05 * sum(sum(each.wait_ns.values()) for each in OVERCOMMITTED.jobs)
 
 
-def test_the_sentence_names_dependency_process_factor_culprit_line_and_gain() -> None:
+def test_who_takes_turns_already_is_neither_promised_nor_advised_permits() -> None:
+    day = a_day()
+    assert "or serve with permits" in "\n".join(brief_lines(study_of(day), "day.glr"))
+    day.jobs[0] = day.jobs[0]._replace(wait_ns={**day.jobs[0].wait_ns, "permit": MS})
+    study = study_of(day)
+    assert study.gains == [] and "serve with permits" not in "\n".join(brief_lines(study, "day.glr"))
+
+
+def test_the_sentence_names_dependency_process_factor_culprit_and_line_and_promises_nothing() -> None:
     said = study_of(BAD).verdict
     assert "offers-db:5432 took 1" in said
     assert "your process" in said and "×)" in said
     assert "of that was GET /report, pricing.py:88" in said
-    assert "; with permits p99 would be about" in said
+    assert "would be" not in said
 
 
 def test_without_calls_the_sentence_is_about_the_route() -> None:

@@ -50,21 +50,21 @@ def test_names_of_strangers_run_nothing(browser: Browser, write: Write) -> None:
 
 
 def test_the_flame_graph_zooms_and_searches(browser: Browser, write: Write) -> None:
-    frame = "[...document.querySelectorAll('.frame')].find(one => one.textContent.includes('pricing.py:88'))"
+    frame = "[...document.querySelectorAll('#flames .frame')].find(one => one.textContent.includes('pricing.py:88'))"
     with browser.open(write(a_day(seconds=10))) as shown:
         before = shown.evaluate(f"+{frame}.querySelector('rect').getAttribute('width')")
         shown.evaluate(f"{frame}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
         after = shown.evaluate(f"+{frame}.querySelector('rect').getAttribute('width')")
         assert after > before and after == pytest.approx(999.4)
-        assert "pricing.py:88" in shown.text(".flames .told")
-        shown.click(".flames .whole")
+        assert "pricing.py:88" in shown.text("#flames .told")
+        shown.click("#flames .whole")
         assert shown.evaluate(f"+{frame}.querySelector('rect').getAttribute('width')") == pytest.approx(before, abs=0.1)
         shown.evaluate(
-            "(() => { const f = document.querySelector('.flames .find'); f.value = 'pickle';"
+            "(() => { const f = document.querySelector('#flames .find'); f.value = 'pickle';"
             " f.dispatchEvent(new Event('input')); })()"
         )
         assert shown.count(".frame.hit") == 1
-        assert shown.text(".flames .told").startswith("1 frames, ")
+        assert shown.text("#flames .told").startswith("1 frames, ")
         assert shown.errors == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import json
 import shlex
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from greenlane.cli.main import main
 from greenlane_tools.cli import top_record
@@ -178,13 +180,86 @@ def test_a_recording_that_still_grows_is_read_from_its_parts(run: Run, tmp_path:
     assert code == 0 and "GET /report" in out and (tmp_path / "now.html").exists()
 
 
+def test_pprof_reads_the_profile_by_its_own_schema(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("pricing.glr", "-o", "-", "--pprof", "s.pb.gz")
+    assert code == 0 and "pprof: s.pb.gz" in err
+    assert (tmp_path / "s.pb.gz").stat().st_mode & 0o077 == 0
+    profile = pprof_message().FromString(gzip.decompress((tmp_path / "s.pb.gz").read_bytes()))
+    texts = list(profile.string_table)
+    (kind,) = profile.sample_type
+    assert (texts[kind.type], texts[kind.unit]) == ("waited", "nanoseconds")
+    functions = {one.id: (texts[one.name], texts[one.filename]) for one in profile.function}
+    lines = {one.id: (*functions[one.line[0].function_id], one.line[0].line) for one in profile.location}
+    folded: dict[str, int] = {}
+    for sample in profile.sample:
+        stack = [lines[number] for number in reversed(sample.location_id)]
+        said = ";".join(f"{name} ({file}:{line})" if file else name for name, file, line in stack)
+        folded[said] = folded.get(said, 0) + sample.value[0]
+    _, out, _ = run("pricing.glr", "--folded")
+    assert folded == {stack: int(ns) for stack, _, ns in (line.rpartition(" ") for line in out.splitlines())}
+    assert any("pricing.py:88" in stack for stack in folded)
+    assert profile.duration_nanos > 4e9
+
+
+def pprof_message() -> Any:
+    """`Profile` of pprof's profile.proto, as far as it is used."""
+    file = descriptor_pb2.FileDescriptorProto(name="profile.proto", syntax="proto3")
+    scalar, several = descriptor_pb2.FieldDescriptorProto, descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
+    fields = {
+        "ValueType": [("type", 1, "", 0), ("unit", 2, "", 0)],
+        "Line": [("function_id", 1, "", 0), ("line", 2, "", 0)],
+        "Location": [("id", 1, "", 0), ("line", 4, "Line", 1)],
+        "Function": [("id", 1, "", 0), ("name", 2, "", 0), ("system_name", 3, "", 0), ("filename", 4, "", 0)],
+        "Sample": [("location_id", 1, "", 1), ("value", 2, "", 1)],
+        "Profile": [("sample_type", 1, "ValueType", 1), ("sample", 2, "Sample", 1), ("location", 4, "Location", 1),
+                    ("function", 5, "Function", 1), ("string_table", 6, "string", 1), ("time_nanos", 9, "", 0),
+                    ("duration_nanos", 10, "", 0)],
+    }  # fmt: skip
+    for name, rows in fields.items():
+        message = file.message_type.add(name=name)
+        for field, number, kind, repeated in rows:
+            added = message.field.add(name=field, number=number)
+            added.type = (
+                scalar.TYPE_INT64 if not kind else scalar.TYPE_STRING if kind == "string" else scalar.TYPE_MESSAGE
+            )
+            if added.type == scalar.TYPE_MESSAGE:
+                added.type_name = f".{kind}"
+            added.label = several if repeated else scalar.LABEL_OPTIONAL
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("Profile"))
+
+
+def test_speedscopes_profiles_add_up_and_name_files_and_lines(run: Run, tmp_path: Path) -> None:
+    code, _, err = run("pricing.glr", "-o", "-", "--speedscope", "s.json")
+    assert code == 0 and "speedscope: s.json" in err
+    document = json.loads((tmp_path / "s.json").read_text("utf-8"))
+    whole, *each = document["profiles"]
+    assert whole["endValue"] == sum(whole["weights"]) == sum(profile["endValue"] for profile in each) > 0
+    frames = document["shared"]["frames"]
+    assert all(len(profile["samples"]) == len(profile["weights"]) for profile in document["profiles"])
+    innermost = {json.dumps(frames[sample[-1]]) for sample in whole["samples"]}
+    assert any('"file": "pricing.py", "line": 88' in frame for frame in innermost)
+    assert {profile["name"] for profile in each} >= {"GET /report"}
+
+
+def test_compare_sets_routes_beside_each_other_and_says_what_was_not_alike(run: Run, tmp_path: Path) -> None:
+    code, out, _ = run("pricing.glr", "--compare", "pricing.glr")
+    assert code == 0 and "not recorded alike" not in out and not list(tmp_path.glob("*.html"))
+    assert "GET /bikes before" in out and "GET /bikes after" in out and "1.00" in out
+    write_pricing(tmp_path / "later.glr", seconds=2)
+    code, out, _ = run("later.glr", "--compare", "pricing.glr")
+    assert code == 0 and "few jobs" in out
+    (tmp_path / "other.glr").write_bytes(slow_offer())
+    code, out, err = run("pricing.glr", "--compare", "other.glr")
+    assert (code, out) == (2, "") and "no route is in both" in err
+
+
 # --- top
 
 
 def answer(pid: int, jobs: int, wait_ms: float, **record: Any) -> dict[str, Any]:
-    routes = [
-        {"route": "/a", "jobs": jobs, "p50_ms": 10, "p99_ms": pid, "cpu_ms": jobs, "io_ms": 0, "wait_ms": wait_ms}
-    ]
+    routes = [{"route": "/a", "jobs": jobs, "by_latency": {"40": jobs}, "cpu_ms": jobs, "io_ms": 0, "wait_ms": wait_ms}]
     return {"pid": pid, "record": {"on": True, "jobs": jobs, "busy_ms": jobs, "routes": routes, **record}}
 
 
@@ -194,8 +269,32 @@ def test_top_shows_what_was_since_the_last_look() -> None:
     processes, routes = looks.take([answer(1, 120, 540.0), answer(2, 50, 100.0)], 12.0)
     assert [(row["pid"], row["jobs_per_s"], row["busy_frac"]) for row in processes] == [(1, 10, 0.01), (2, 0, 0)]
     (row,) = routes
-    assert (row["jobs"], row["jobs_per_s"], row["p99_ms"]) == (170, 10, 2)
+    assert (row["jobs"], row["jobs_per_s"], row["p99_ms"]) == (170, 10, 1.0)
     assert (row["cpu_ms"], row["wait_ms"], row["wait_frac"]) == (1, 2, 0.667)
+
+
+def test_tops_percentiles_are_of_the_last_ten_seconds_and_the_last_minute() -> None:
+    looks = top_record.Looks()
+    slow, counts = 0, {"40": 0, "60": 0}
+    for second in range(200):
+        counts["40"] += 100
+        counts["60"] += 10 * (100 <= second < 120)  # 32 ms instead of 1 ms
+        found = answer(1, 100 * second, 0.0, by_lag={"3": 100 * second, "13": 5 * max(0, min(second, 120) - 100)})
+        found["record"]["routes"][0]["by_latency"] = dict(counts)
+        (process,), (row,) = looks.take([found], float(second))
+        told = (row["p99_ms"], row["p99_10s_ms"], process["lag_ms_p99"], process["lag_10s_ms_p99"])
+        slow += told == (32.8, 32.8, 8.192, 8.192)
+        if second == 150:
+            assert told == (32.8, 1.0, 8.192, 0.008)
+    assert slow > 10 and told == (1.0, 1.0, 0.008, 0.008)
+
+
+def test_top_shows_the_routes_that_are_asked_for_in_the_order_asked_for() -> None:
+    found = answer(1, 100, 500.0)
+    rows = found["record"]["routes"]
+    rows.append({**rows[0], "route": "/b", "jobs": 200, "wait_ms": 1.0})
+    assert [row["route"] for row in top_record.Looks("", "jobs").take([found], 1.0)[1]] == ["/b", "/a"]
+    assert [row["route"] for row in top_record.Looks("a").take([found], 1.0)[1]] == ["/a"]
 
 
 def test_top_passes_over_what_does_not_record_and_bears_missing_fields() -> None:

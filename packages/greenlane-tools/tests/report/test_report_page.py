@@ -111,7 +111,7 @@ def test_shares_of_a_victims_blame_add_up_to_one() -> None:
 def test_every_track_of_the_trace_nests_and_every_job_has_one() -> None:
     made = a_day(seconds=5)
     out = io.StringIO()
-    assert trace.write_trace(made, out) == 0
+    trace.write_trace(made, out)
     events = json.loads(out.getvalue())["traceEvents"]
     tracks = defaultdict(list)
     for event in events:
@@ -138,14 +138,27 @@ def test_children_that_run_beside_each_other_get_tracks_of_their_own() -> None:
     assert len({event["id"] for event in json.loads(out.getvalue())["traceEvents"] if event["ph"] == "b"}) == 2
 
 
-def test_a_long_recording_keeps_its_longest_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace, "MOST_JOBS", 10)
-    made = a_day(seconds=3)
+def test_what_ran_is_on_its_loop_and_a_flow_leads_to_who_waited_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace, "_TOGETHER", 100)  # several times
+    made = a_day(seconds=10)
     out = io.StringIO()
-    assert trace.write_trace(made, out) == len(made.jobs) - 10
-    kept = {event["id"] for event in json.loads(out.getvalue())["traceEvents"] if event["ph"] == "b"}
-    longest = max(made.jobs, key=lambda job: job.latency_ns)
-    assert f"{longest.process}.{longest.job}" in kept and len(kept) == 10
+    trace.write_trace(made, out)
+    events = json.loads(out.getvalue())["traceEvents"]
+    lanes = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+    ran = [event for event in events if event["ph"] == "X"]
+    assert lanes and {(event["pid"], event["tid"]) for event in ran} == set(lanes)
+    cpu = [each for life in made.lives.values() for each in life if each.state == "cpu"]
+    assert len(ran) == len(cpu)
+    assert sum(event["dur"] for event in ran) == pytest.approx(sum(each.to_ns - each.from_ns for each in cpu) / 1000)
+    flows = defaultdict(dict)
+    for event in events:
+        if event["ph"] in "sf":
+            flows[event["id"]][event["ph"]] = event
+    assert flows and all(flow.keys() == {"s", "f"} and flow["s"]["ts"] <= flow["f"]["ts"] for flow in flows.values())
+    for flow in list(flows.values())[:50]:
+        begins = flow["s"]
+        at = [event for event in ran if (event["pid"], event["tid"]) == (begins["pid"], begins["tid"])]
+        assert any(event["ts"] - 1 <= begins["ts"] <= event["ts"] + event["dur"] + 1 for event in at)
 
 
 # --- text

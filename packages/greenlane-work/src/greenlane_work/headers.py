@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ATTEMPTS",
     "DEAD",
+    "DELIVERIES",
+    "DOUBT",
     "DUE",
     "EARLIER",
     "HISTORY",
@@ -35,6 +37,10 @@ __all__ = [
 ORDER: Final = "greenlane-order"
 ATTEMPTS: Final = "greenlane-attempts"
 RETURNS: Final = "greenlane-returns"
+#: Header: deliveries of which no broker and no store keeps count.
+DELIVERIES: Final = "greenlane-deliveries"
+#: Header: an earlier attempt may have had its effect. A store knows better, where there is one.
+DOUBT: Final = "greenlane-doubt"
 #: Attempts of former lives: a store has counted them, and they count no more.
 EARLIER: Final = "greenlane-earlier"
 DEAD: Final = "greenlane-dead"
@@ -136,7 +142,7 @@ def _is_of_its_types(said: Death | Tried) -> bool:
 
 def revived(headers: Mapping[str, Any]) -> dict[str, Any]:
     """Headers of a dead letter that is sent again: it has all its attempts before it, and its history behind it."""
-    gone = (DEAD, ATTEMPTS, RETURNS)
+    gone = (DEAD, ATTEMPTS, DELIVERIES, RETURNS)
     # The broker's own notes on deaths and deliveries would be taken for the new life's.
     kept = {name: value for name, value in headers.items() if name not in gone and not name.startswith("x-")}
     if kept.get("retries"):

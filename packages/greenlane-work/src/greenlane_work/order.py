@@ -14,7 +14,18 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
 
-from greenlane_work.headers import ATTEMPTS, EARLIER, HISTORY, ORDER, RETURNS, Tried, count_of, history_of
+from greenlane_work.headers import (
+    ATTEMPTS,
+    DELIVERIES,
+    DOUBT,
+    EARLIER,
+    HISTORY,
+    ORDER,
+    RETURNS,
+    Tried,
+    count_of,
+    history_of,
+)
 
 __all__ = [
     # headers of a message
@@ -41,8 +52,7 @@ __all__ = [
 #: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
 #: often it was begun, how often it was handed back for want of room, and what happened to it.
 DEADLINE: Final = "greenlane-deadline"
-#: Header: deliveries of which no broker and no store keeps count.
-DELIVERIES: Final = "greenlane-deliveries"
+
 
 #: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
 _HISTORY_MOST: Final = 16
@@ -95,6 +105,7 @@ class Order:
         "history",
         "id",
         "identity",
+        "in_doubt",
         "kept",
         "key",
         "late",
@@ -130,6 +141,8 @@ class Order:
         # The host's: what it runs, and how the broker is told.
         self.request: Any = None
         self.delivery: Any = None
+        # An earlier attempt may have had its effect.
+        self.in_doubt = False
         # Further deliveries of the same message.
         self.copies: list[Any] = []
         # Begun so far, here and elsewhere.
@@ -176,6 +189,7 @@ class Order:
         self.earlier = count_of(headers.get(EARLIER))
         self.returns = count_of(headers.get(RETURNS))
         self.deliveries = count_of(headers.get(DELIVERIES))
+        self.in_doubt = self.deliveries > 0 or headers.get(DOUBT) is True
         self.deadline_at = _deadline(headers.get(DEADLINE))
         self.history = history_of(headers.get(HISTORY))
 
@@ -188,11 +202,12 @@ class Order:
     def headers(self) -> dict[str, object]:
         """Give what a copy of the message must say."""
         return {
-            ORDER: self.id,
+            **({ORDER: self.id} if self.id else {}),
             ATTEMPTS: self.attempts,
             **({EARLIER: self.earlier} if self.earlier else {}),
             RETURNS: self.returns,
             DELIVERIES: self.deliveries,
+            DOUBT: self.in_doubt,
             HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
         }
 

@@ -76,7 +76,7 @@ class WorkSettings(Settings):
         low=0, high=1000, reason="A task that raises is run as often as Celery runs it, unless somebody wants more.",
     )  # fmt: skip
     task_deliveries: int = declare(
-        16, "Deliveries of a message after which it goes to the dead letters: it ends whoever takes it.",
+        16, "Deliveries of a message after which it goes to the dead letters: it ends each worker that takes it.",
         low=1, high=100_000, reason="Each restart of a worker counts as one. RabbitMQ 4 drops a message after 20.",
     )  # fmt: skip
     task_retry_s: float = declare(
@@ -125,7 +125,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_least: int = declare(
         1, "Calls that a key may always have at once while a slot is free; the adaptive limit never falls below.",
-        low=0, high=4096, reason="Whoever is slow still gets on.",
+        low=0, high=4096, reason="A slow key still makes progress.",
     )  # fmt: skip
     task_most_frac: float = declare(
         0.5, "Largest share of the slots of one key alone; two such keys get a third each, and so on. 1 = no bound.",
@@ -185,7 +185,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_metrics: str = declare(
         "", "Where a worker of orders gives Prometheus metrics: a port of 127.0.0.1, or host:port; '' = off.",
-        pattern=_ADDRESS_OR_OFF, reason="Whoever reaches it can read it; workers of a machine need a port each.",
+        pattern=_ADDRESS_OR_OFF, reason="Anybody who reaches it can read it; workers of a machine need a port each.",
     )  # fmt: skip
     task_metrics_keys: int = declare(
         100, "Keys with metrics of their own, the fullest first; the others' are one, `other`. 0 = no key is named.",

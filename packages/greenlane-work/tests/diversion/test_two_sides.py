@@ -69,7 +69,7 @@ def test_two_workers_and_one_store_give_each_order_one_effect(
     workers = [
         start_process([*celery, *alone], env={**around, "SHOP_SIDE": "old"}, cwd=tmp_path),
         start_process(
-            [*greenlane, "work", "shop", *ours, "--", "-Q", "two-sides-new", "-l", "INFO"],
+            [*greenlane, "celery", "shop", *ours, "--", "-Q", "two-sides-new", "-l", "INFO"],
             env={**around, "SHOP_SIDE": "new"},
             cwd=tmp_path,
         ),

@@ -13,16 +13,18 @@ import time
 import urllib.request
 
 import amqp
-from celery import Celery, chord
+from celery import Celery, chain, chord, group, signals
+from celery.backends.base import DisabledBackend
 from celery.exceptions import Reject, SoftTimeLimitExceeded
 from celery.signals import task_success
+from celery.utils.dispatch import Signal
 from celery.worker import state
 from celery.worker.control import inspect_command
 from kombu import Queue
 
 from greenlane_work import NotSent, current
 
-__all__ = ["app", "chord"]
+__all__ = ["app", "chain", "chord", "group"]
 
 app = Celery("shop", broker=os.environ["BROKER"], backend=os.environ.get("RESULTS"))
 # Not every app of the process's: tests load this module again for each site.
@@ -143,7 +145,7 @@ def failing_key(name: str, args: object, kwargs: dict[str, object], headers: obj
     return str(kwargs["nobody"])
 
 
-def asked(order: str, merchant: str = "m") -> str | None:
+def asked(order: str, reached: bool = False, merchant: str = "m") -> str | None:
     """The merchant's answer to whether it has an order."""
     effect("asked", order)
     return "has it" if effects("effect", order) else None
@@ -156,6 +158,17 @@ def doubt(order: str, merchant: str = "m") -> None:
     if effects("begin", order) == 1:
         effect("effect", order)
         os.kill(os.getpid(), signal.SIGKILL)
+    effect("end", order)
+
+
+@task(ask=asked, greenlane_retries=2)
+def hung_up(order: str, reached: bool, merchant: str = "m") -> None:
+    """Loses its connection the first time, before or after the merchant has it."""
+    effect("begin", order)
+    if effects("begin", order) == 1:
+        if reached:
+            effect("effect", order)
+        raise ConnectionResetError("the merchant hung up")
     effect("end", order)
 
 
@@ -327,3 +340,64 @@ def limited(order: str, merchant: str = "m") -> None:
 def greenlane_requests(_state: object) -> str:
     """Which requests Celery's own tables have."""
     return json.dumps(sorted({*state.requests, *(request.id for request in state.reserved_requests)}))
+
+
+@task
+def unstored(order: str, merchant: str = "m") -> None:
+    """Its result backend has a bug."""
+    effect("end", order)
+
+
+class _Unwilling(DisabledBackend):
+    def mark_as_done(self, *_arguments: object, **_options: object) -> None:
+        raise RuntimeError("not today")
+
+
+unstored.backend = _Unwilling(app)
+
+
+@task(bind=True)
+def retries_once(self, order: str, merchant: str = "m") -> str:  # type: ignore[no-untyped-def]
+    """By Celery's own signal."""
+    if not self.request.retries:
+        raise self.retry(countdown=0)
+    return f"retried {order}"
+
+
+@task(bind=True)
+def replaces(self, order: str) -> None:  # type: ignore[no-untyped-def]
+    """Becomes another task."""
+    raise self.replace(text.si(order))
+
+
+@task(bind=True)
+def adds(self, order: str) -> str:  # type: ignore[no-untyped-def]
+    """Adds a member to its chord."""
+    self.add_to_chord(text.si(f"{order}-more"))
+    return order
+
+
+@task
+def text(*words: object) -> str:
+    """Says what it was told."""
+    return " ".join(map(str, words))
+
+
+@task
+def joined(words: list[str]) -> str:
+    """Comes after a chord's members, in whatever order they ended."""
+    return "+".join(sorted(words))
+
+
+@task
+def failed_over(_request: object, error: BaseException, _traceback: object) -> None:
+    """Called for a task that failed."""
+    effect("errback", type(error).__name__)
+
+
+def _write_down(name: str, sent: Signal) -> None:
+    sent.connect(lambda **_ignored: effect("signal", name), weak=False)
+
+
+for name in filter(None, os.environ.get("SIGNALS", "").split(",")):
+    _write_down(name, getattr(signals, name))

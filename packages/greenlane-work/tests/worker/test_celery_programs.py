@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from celery.exceptions import Reject, TaskRevokedError
+from celery.exceptions import NotRegistered, Reject, TaskRevokedError
+from celery.exceptions import TimeoutError as CeleryTimeoutError
+from kombu import Connection
+from kombu.exceptions import ContentDisallowed
 from tests.worker.site import Site, asked, eventually, told
 
 from tests.fixtures import StartProcess
@@ -80,6 +83,49 @@ def test_each_death_is_the_failure_of_its_task(site: Site) -> None:
     ]  # fmt: skip
 
 
+def test_what_never_becomes_an_order_has_a_result_and_ends_its_chord(site: Site) -> None:
+    worker = site.worker("--task-deliveries", "1", "--task-return-s", "0.1")
+    with site.app() as shop:
+        unknown = shop.app.signature("of.another.version", app=shop.app)
+        disallowed = shop.send.s("yaml").set(serializer="yaml")
+        malformed = shop.send.s("malformed").set(soft_time_limit="soon")
+        shop.app.control.revoke("revoked")
+        eventually(lambda: asked(shop, "revoked") == ["revoked"])
+        revoked = shop.send.s("revoked").set(task_id="revoked")
+        pickled = shop.send.apply_async(("pickled",), serializer="pickle")
+        results = [
+            (pickled, ContentDisallowed),
+            (disallowed.clone().apply_async(), ContentDisallowed),
+            (unknown.clone().apply_async(), NotRegistered),
+            *(
+                (shop.chord([shop.send.s("a"), each])(shop.send.si("never")), Exception)
+                for each in (unknown, malformed)
+            ),
+            (shop.chord([shop.send.s("a"), revoked])(shop.send.si("never")), Exception),
+            ((malformed.clone() | shop.send.si("never")).apply_async(), ValueError),
+        ]
+        for result, kind in results:
+            with pytest.raises(kind) as raised:
+                result.get(timeout=20)
+            assert not isinstance(raised.value, CeleryTimeoutError)
+        eventually(lambda: not known(shop))
+    eventually(lambda: worker.output.count("goes to the dead letters") == 6)
+    assert "end never" not in site.written()
+    assert "could not be written down" not in worker.output
+
+
+def test_what_ends_whoever_takes_it_has_a_result(site: Site) -> None:
+    brief, transport = quickly_given_back(site)
+    dies = site.worker(*brief, "--task-deliveries", "1", TRANSPORT=transport)
+    with site.app() as shop:
+        chord = shop.chord([shop.send.s("a"), shop.poison.s("p")])(shop.send.si("never"))
+        assert dies.wait_exit() == -signal.SIGKILL
+        site.worker(*brief, "--task-deliveries", "1", TRANSPORT=transport)
+        with pytest.raises(Exception, match="delivered 2 times"):
+            chord.get(timeout=30)
+    assert site.written()["begin p"] == 1
+
+
 def test_after_a_soft_limit_a_task_publishes_and_its_result_is_stored(site: Site) -> None:
     site.worker("--task-soft-limit-s", "0.5", "--task-hard-limit-s", "10")
     with site.app() as shop:
@@ -101,6 +147,21 @@ def test_a_task_that_raises_is_run_as_often_as_celery_runs_it_and_more_where_it_
             with pytest.raises(ConnectionResetError):
                 task.delay(order, failures=99, merchant=order).get(timeout=30)
             assert site.written()[f"begin {order}"] == runs
+
+
+def test_without_a_store_too_an_order_is_asked_about_before_it_is_sent_again(site: Site) -> None:
+    brief, transport = quickly_given_back(site)
+    first = site.worker(*brief, TRANSPORT=transport)
+    with site.app() as shop:
+        assert shop.hung_up.delay("had", reached=True).get(timeout=20) == "has it"
+        assert shop.hung_up.delay("new", reached=False).get(timeout=20) is None
+        killed = shop.doubt.delay("killed")
+        assert first.wait_exit() == -signal.SIGKILL
+        site.worker(*brief, TRANSPORT=transport)
+        assert killed.get(timeout=30) == "has it"
+    written = site.written()
+    assert [written[f"begin {name}"] for name in ("had", "new", "killed")] == [1, 2, 1]
+    assert [written[f"asked {name}"] for name in ("had", "new", "killed")] == [1, 1, 1]
 
 
 def test_the_bug_of_a_task_opens_nobodys_breaker(site: Site) -> None:
@@ -143,6 +204,36 @@ def test_autoscale_is_refused_however_it_is_spelt(
     assert "Traceback" not in worker.output
 
 
+def quickly_given_back(site: Site) -> tuple[tuple[str, ...], str]:
+    """Options and transport with which Redis gives back soon what a killed worker had."""
+    soon = {"visibility_timeout": 3, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
+    transport = json.dumps(soon if site.broker.startswith("redis") else {})
+    return ("--task-parked-most-s", "1", "--task-shutdown-s", "0.1"), transport
+
+
 def known(shop: Any) -> Any:
     """Requests in Celery's own tables."""
     return json.loads(asked(shop, "greenlane_requests"))
+
+
+def test_far_etas_wait_at_the_broker_and_keep_nobody_waiting(site: Site) -> None:
+    with site.app() as shop:
+        for name in orders(500, "far"):
+            shop.send.apply_async((name,), countdown=3600)
+        site.publish("send", *orders(20))
+        worker = site.worker()
+        eventually(lambda: site.ended() >= set(orders(20)))
+        eventually(lambda: waiting(site) == 500)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.left(), site.dead(), waiting(site)) == (0, [], 500)
+    assert site.ended() == set(orders(20))
+
+
+def waiting(site: Site) -> int:
+    """Orders that wait at the broker for the longest step of an hour."""
+    with Connection(site.broker) as connection:
+        channel = connection.channel()
+        if connection.transport.driver_type == "redis":
+            return int(channel.client.zcard(f"{site.queue}.later"))
+        return int(channel.queue_declare(f"{site.queue}.later.2560s", passive=True).message_count)

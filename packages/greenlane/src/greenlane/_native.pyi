@@ -5,7 +5,7 @@ held; what waits says so. Everything is safe to call from any thread, and on fre
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from os import PathLike
 from types import CodeType
@@ -55,15 +55,18 @@ __all__ = [
     "calls_uninstall",
     "die_with_parent",
     "guard_endings",
+    "lead_to",
     "listen_no_more",
     "listen_to",
     "locks_held",
+    "readable_now",
     "rearm_now",
     "recv_now",
     "sampler_start",
     "sampler_stop",
     "send_at_once",
     "send_now",
+    "unseen_method",
 ]
 
 __version__: Final[str]
@@ -95,10 +98,12 @@ class Permits:
         share_ns: int,
         interval_s: float,
         mode: str,
+        permits_with_gil: int = 1,
         late_error: Callable[[], BaseException] | None = None,
     ) -> Permits:
         """Make permits; `greenlane.policy.PermitRule` says what each value means.
 
+        `permits_with_gil` holds once an import has switched the GIL of a free-threaded build on.
         `late_error` makes what blocking calls of late jobs raise; None = they never do.
         """
 
@@ -107,6 +112,29 @@ class Permits:
 
         False, and nothing happens: the thread has a job already (this one belongs to it), or the mode is off.
         `deadline_ns` 0 = none. `route` None = not known yet: the job runs free until `name`.
+        """
+
+    def read_requests(
+        self,
+        *,
+        deadlines: Sequence[str],
+        due: Callable[[Mapping[str, object], int], int],
+        always: bool,
+        shape: Callable[[str, str], str],
+    ) -> None:
+        """Say how `open_request` reads requests; the first word counts.
+
+        Args:
+            deadlines: keys of the environ under which a deadline may stand.
+            due: gives when a request is due by its environ and arrival, ns; 0 = never. Called where a key is there,
+            always: or for each request.
+            shape: names a route by method and path; called until a job has been named by `name`.
+        """
+
+    def open_request(self, environ: dict[str, Any], arrival_ns: int = 0) -> bool:
+        """Open a job for a WSGI request, see `open`; `arrival_ns` 0 = it arrives now.
+
+        Cost: about 1 us, 0.05 us where the mode is off.
         """
 
     def close(self) -> tuple[int, int, int, int] | None:
@@ -146,7 +174,7 @@ class Permits:
         """Switch live. Anything but "on" lets those whom it concerns go. "inherit" makes a route follow the process."""
 
     def forked(self) -> None:
-        """Call in a forked child: counters begin anew, the switch interval is restored. Permits are its own anyway."""
+        """Call in a forked child: counters start over, the switch interval is restored. Permits are its own anyway."""
 
     def preempt(self, allowance_ns: int) -> None:
         """Let a phase that has used this much CPU under its permit stand still while somebody is before it; 0 = never.
@@ -167,11 +195,15 @@ class Permits:
     def counters(self) -> list[tuple[str, int]]:
         """(name, value) of each counter; `greenlane.metrics` says what they mean."""
 
-    def learned(self) -> list[tuple[str, str, list[tuple[int, list[int], int, int, int, int, str]]]]:
-        """(route, pin, rows); a row is (phase, weights, mean ns, samples, looks, free looks, weight)."""
+    def learned(self) -> list[tuple[str, str, list[tuple[int, int, list[int], int, int, int, int, str]]]]:
+        """(route, pin, rows); a row is (phase, place, weights, mean ns, samples, looks, free looks, weight).
+
+        A phase is known by the place where it begins: the Python functions that made the blocking call before it, and
+        where in them. 0 = it begins the job, 1 = it goes on with a response.
+        """
 
     def restore(
-        self, route: str, phase: int, *, weights: list[int], mean_ns: int, samples: int, looks: int, free: int
+        self, route: str, place: int, *, weights: list[int], mean_ns: int, samples: int, looks: int, free: int
     ) -> None:
         """Put back a row of `learned`."""
 
@@ -210,8 +242,25 @@ def listen_to(function: object, listener: Callable[..., object], *, after: bool 
     Calls of other interpreters are not told. Raises: ValueError: not a C function, or of an unknown shape.
     """
 
+def lead_to(function: object, callable: Callable[..., Any]) -> None:
+    """Have `callable` called instead of `function`, with what a method is for before its arguments.
+
+    `function` is a C function, a method of a C class or a function of Cython. It stays the object that it is: only its
+    method table changes, and by whatever name it is called. Once `listen_no_more` has put that back, the `callable` of
+    the first time goes on. What `Switches.lead` and `Steps.hook` make is not called: its native code sees the call.
+
+    Raises:
+        ValueError: as of `listen_to`.
+    """
+
+def unseen_method(cls: type, function: object) -> Callable[..., Any]:
+    """Give a method of `cls` that does what `function`, one of its methods in C, did before it led to us.
+
+    Keeps 32 bytes for good. Raises ValueError as of `listen_to`.
+    """
+
 def listen_no_more(function: object) -> None:
-    """Put back the method table of what `listen_to` listens to. Idempotent; calls under way end as they began."""
+    """Put back what `listen_to` or `lead_to` has changed. Idempotent; calls under way end as they began."""
 
 def blocking_of_everybody(everybody: bool) -> None:
     """Whether calls of threads without a job of the permits are told, too."""
@@ -240,8 +289,13 @@ def send_at_once(socket: object, data: bytes) -> int:
     Cost: 0.2 us and the system call. Raises: OSError, and SIGPIPE where the interpreter's call would.
     """
 
-def rearm_now(epoll_fd: int, fd: int, events: int) -> None:
-    """Change what an epoll set reports of a descriptor, as `recv_now`. Raises: OSError."""
+def readable_now(fd: int) -> bool:
+    """Whether a descriptor can be read, or a listening socket has somebody waiting; as `recv_now`. Raises: OSError."""
+
+def rearm_now(epoll_fd: int, fd: int, events: int, *, known: bool = True) -> None:
+    """Change what an epoll set reports of a descriptor, as `recv_now`; with `known` false the set gets it, with no
+    `events` it loses it. Raises: OSError.
+    """
 
 def boundaries_of(set: Callable[[CodeType, int], object] | None, events: int = 0, ours: str = "") -> None:
     """Use `set`, a tool's `sys.monitoring.set_local_events`, with `events`, to stop threads; None = no more.
@@ -362,11 +416,12 @@ class Recorder:
     """
 
     def __new__(cls) -> Recorder: ...
-    def start(self, folder: str | PathLike[str], *, max_bytes: int, about: str) -> None:
+    def start(self, folder: str | PathLike[str], *, max_bytes: int, about: str, keep_s: int = 0) -> None:
         """Record into `folder` from now on, here and in forked children. Running already: nothing.
 
         Each process opens its file and starts its native writer with its first event or poll; a child that executes
-        another program has neither. `max_bytes`: of all files in the folder; the oldest are deleted. `about`: JSON that
+        another program has neither. `max_bytes`: of all files in the folder; the oldest are deleted, and
+        those older than `keep_s` (0 = for ever; an eighth later at most). `about`: JSON that
         describes the process, but for "pid", "parent_pid", "started_ns" and "started_unix_ns".
 
         Raises: OSError if the folder cannot be written to.
@@ -479,10 +534,10 @@ class Recorder:
         `busy_ns`: CPU of all slices. `by_lag`: latenesses by power of two of 1 us, `lag_ns`: their sum.
         """
 
-    def live(self) -> list[tuple[str, int, int, int, int, int, list[int]]]:
-        """Give sums by route since the start: (route, jobs, latency, CPU, I/O, wait in ns, jobs by latency).
+    def live(self) -> list[tuple[str, int, int, int, int, int, list[int], int]]:
+        """Give sums by route since the start: (route, jobs, latency, CPU, I/O, wait in ns, jobs by latency, failed).
 
-        Index i of the last one counts jobs of up to 2**(i/4) us.
+        Index i of the last but one counts jobs of up to 2**(i/4) us.
         """
 
 @final
@@ -632,7 +687,7 @@ class GilLooks:
     def end(self) -> tuple[int, int, int]:
         """End it: (ns that its looks stand for, of this those with a free GIL, the ninth decile of what one waits, ns).
 
-        Of what one waits who wants the GIL at any moment, the moments included at which a look waited already.
+        Of what a thread would wait for the GIL at a moment chosen at random, moments at which a look waited included.
         """
 
 @final
@@ -716,7 +771,7 @@ class Switches:
 
     @staticmethod
     def uninstall() -> None:
-        """Put every wrapped method back; this thread's trace goes now, those of others at their next switch."""
+        """End; this thread's trace goes now, those of others at their next switch."""
 
     @staticmethod
     def installed() -> bool:
@@ -727,11 +782,11 @@ class Switches:
         """Trace this thread's switches, if they are not traced and recording is on."""
 
     @staticmethod
-    def wrap(owner: type, name: str, role: str, kind: int = 0, call: str = "") -> bool:
-        """Put a wrapper in the place of a method that `owner` itself defines; False if it has none, or one of ours.
+    def lead(name: str, original: Callable[..., Any], role: str, kind: int, call: str) -> Any:
+        """Make what is called in the place of a method `name`, which is `original`; see `lead_to`.
 
         `role`: waits (with `kind` of `greenlane.phase.Kind` and `call`), run_callback, hub_wait, expires or
-        thread_result.
+        thread_result. Raises ValueError for another one.
         """
 
     @staticmethod
@@ -755,10 +810,12 @@ class Steps:
 
     @staticmethod
     def hook(name: str, original: Callable[..., Any], silent: list[bool]) -> Any:
-        """Make what stands in the place of a loop's method `name`, which is `original`; `silent` not empty = passes by.
+        """Make what is called in the place of a loop's method `name`, which is `original`; see `lead_to`.
 
-        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms),
-        create_task; or add, of the set in which asyncio registers its tasks. Raises ValueError for another one.
+        `silent` not empty = passes by.
+
+        `name`: call_soon, call_soon_threadsafe, call_at (monotonic seconds), call_later (libuv's whole ms) or
+        create_task. Raises ValueError for another one.
         """
 
     @staticmethod

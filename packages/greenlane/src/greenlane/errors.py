@@ -6,7 +6,7 @@
     ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
     ├── FrontError              front          HAProxy is missing, too old, or refuses its configuration
-    ├── ServeError              fleet          what `greenlane serve` runs does not do as it is told
+    ├── ServeError              fleet          a worker does not start, or a socket is gone
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
     ├── ControlError            control        a running process cannot be reached or refuses the request
     ├── RecordError             record         a recording cannot be made: nothing recorded, no room, no permission
@@ -120,7 +120,7 @@ class FrontError(GreenlaneError):
 
 
 class ServeError(GreenlaneError):
-    """What `greenlane serve` runs does not do as it is told: a worker that does not start, a socket that is gone."""
+    """`greenlane serve` cannot go on: a worker does not start, or a socket is gone."""
 
     code: ClassVar[str] = "fleet"
 

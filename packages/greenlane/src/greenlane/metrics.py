@@ -113,7 +113,7 @@ class Recorder(Protocol):
     def stats(self) -> Mapping[str, Any]:
         """Its counters."""
 
-    def live(self) -> Sequence[tuple[str, int, int, int, int, int, Sequence[int]]]:
+    def live(self) -> Sequence[tuple[str, int, int, int, int, int, Sequence[int], int]]:
         """(route, jobs, latency, CPU, I/O, wait in ns, jobs by latency)."""
 
 
@@ -209,7 +209,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was to be tried again.")),
     "orders_retries_held": Counter(_counter("orders_retries_held", "Retries that waited for the retry budget.")),
     "orders_returned": Counter(_counter("orders_returned", "Orders returned to the broker for want of room.")),
-    "orders_counted": Counter(_counter("orders_counted", "Second deliveries published anew, with their count.")),
+    "orders_counted": Counter(_counter("orders_counted", "Second deliveries published again, with their count.")),
     "orders_given_back": Counter(_counter("orders_given_back", "Orders given back unbegun when the worker ended.")),
     "orders_acked_again": Counter(_counter("orders_acked_again", "Second deliveries of what was done: acknowledged.")),
     "orders_soft_limits": Counter(_LIMITS, labels={"limit": "soft"}),
@@ -220,7 +220,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "calls_repeated": Counter(
         _counter("calls_repeated", "Calls made again although nobody could be asked how the last one had ended.")
     ),
-    "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store, or whoever was asked, had the result.")),
+    "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store or the upstream had the result.")),
     "calls_asked": Counter(_counter("calls_asked", "Questions to the other side how an attempt had ended.")),
     "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another's attempt.")),
     "accepts_failed": Counter(_counter("accepts_failed", "Connections that the kernel could not hand over.")),
@@ -277,6 +277,7 @@ ROUTES: Final[Mapping[str, Metric]] = {
 SERVE: Final[Mapping[str, Metric]] = {
     "workers": _gauge("serve_workers", "Workers, by the labels group and state."),
     "at_once": _gauge("serve_at_once", "Requests that each worker of the group gets at once; the label by says why."),
+    "places": _gauge("serve_places", "Requests that the workers of the group which serve get at once, together."),
     "in_progress": _gauge("serve_requests_in_progress", "Requests in the workers of the group."),
     "waiting": _gauge("serve_requests_waiting", "Requests in the queue of the group."),
     "queue": _gauge("serve_queue_mean_seconds", "Mean wait of the group's last 1024 requests in its queue.", "seconds"),
@@ -324,11 +325,11 @@ _LATENCY_STEPS: Final = 4
 #: Bounds of lag likewise, 64 us to 8.4 s.
 _LAG_EXPONENTS: Final = range(6, 24)
 
-LiveRow = tuple[str, int, int, int, int, int, Sequence[int]]
+LiveRow = tuple[str, int, int, int, int, int, Sequence[int], int]
 
 
 def latency_histogram(by_latency: Sequence[int], sum_ns: int) -> Histogram:
-    """Give the histogram of `Recorder.live`'s last field: index i counts jobs of up to 2**(i/4) us."""
+    """Give the histogram of `Recorder.live`'s jobs by latency: index i counts jobs of up to 2**(i/4) us."""
     bounds = ((exponent, exponent * _LATENCY_STEPS + 1) for exponent in _LATENCY_EXPONENTS)
     return _of(by_latency, bounds, sum_ns)
 
@@ -356,7 +357,8 @@ def most_used(rows: Sequence[LiveRow]) -> list[LiveRow]:
     if others:
         sums = [sum(column) for column in zip(*(row[1:6] for row in others), strict=True)]
         counts = [sum(column) for column in zip(*(row[6] for row in others), strict=True)]
-        kept.append((_OTHER, sums[0], sums[1], sums[2], sums[3], sums[4], counts))
+        failed = sum(row[7] for row in others)
+        kept.append((_OTHER, sums[0], sums[1], sums[2], sums[3], sums[4], counts, failed))
     return kept
 
 

@@ -101,7 +101,7 @@ def start_script() -> "process.Running":
 def start_child(within_s: int = 10) -> None:
     """First call in a forked child of a script: a hang prints every stack and kills the child.
 
-    Why not `faulthandler.dump_traceback_later`: its thread is missing in the child, and setting it anew waits for it.
+    Why not `faulthandler.dump_traceback_later`: its thread is missing in the child, and setting it again waits for it.
     """
     faulthandler.register(signal.SIGALRM, all_threads=True, chain=True)
     signal.alarm(within_s)

@@ -30,7 +30,7 @@ SOON = {"x-envoy-expected-rq-timeout-ms": "40"}
 
 @pytest.fixture(autouse=True)
 def stopped() -> Iterator[None]:
-    """Each test starts Greenlane anew; what is learned of its views stays, so each has views of its own."""
+    """Each test starts Greenlane again; what is learned of its views stays, so each has views of its own."""
     yield
     running = process.running()
     if running is not None:

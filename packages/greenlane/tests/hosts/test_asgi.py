@@ -30,7 +30,7 @@ USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
 
 @pytest.fixture(autouse=True)
 def stopped() -> Iterator[None]:
-    """Each test starts Greenlane anew; what is learned of its functions stays, so each has functions of its own."""
+    """Each test starts Greenlane again; what is learned of its functions stays, so each has functions of its own."""
     yield
     SYNCHRONOUS.uninstall()
     running = process.running()
@@ -325,6 +325,32 @@ def test_blocking_functions_have_more_threads_than_anyio_gives_unless_the_applic
         assert await most_at_once(0.01) <= 5
 
     served(fastapi.FastAPI(), program)
+
+
+def test_what_is_short_never_waits_for_the_threads_that_block() -> None:
+    from anyio import to_thread
+
+    app = fastapi.FastAPI()
+    over = threading.Event()
+
+    @app.get("/alive")
+    def alive() -> str:
+        return "yes"
+
+    async def program(client: Any) -> None:
+        for _ in range(5):
+            await client.get("/alive")
+        async with anyio.create_task_group() as group:
+            for _ in range(80):
+                group.start_soon(to_thread.run_sync, over.wait)
+            try:
+                await asyncio.sleep(0.05)
+                answers = [asyncio.wait_for(client.get("/alive"), work.LONGEST_S / 4) for _ in range(20)]
+                assert [each.json() for each in await asyncio.gather(*answers)] == ["yes"] * 20
+            finally:
+                over.set()
+
+    served(app, program)
 
 
 def test_the_default_limiter_counts_the_threads_that_block() -> None:

@@ -57,17 +57,22 @@ def _stampede() -> list[Job]:
     return [*missed, *each(50, 1.5, "quote", ("cpu", 15.0))]
 
 
-def _calls() -> list[Job]:
+def _calls(most: int, cpu_ms: float) -> list[Job]:
     drawn = random.Random(1)
-    calls = [(("cpu", 0.3), ("wait", 2.0)) * drawn.randint(1, 10) for _ in range(60)]
+    calls = [(("cpu", 0.3), ("wait", 2.0)) * drawn.randint(1, most) for _ in range(60)]
     rows = [
-        Job(one.at_s, "rows", (*steps, ("cpu", 20.0))) for one, steps in zip(each(50, 2.0, "rows"), calls, strict=False)
+        Job(one.at_s, "rows", (*steps, ("cpu", cpu_ms)))
+        for one, steps in zip(each(2.5 * cpu_ms, 2.0, "rows"), calls, strict=False)
     ]
     return [
         *rows,
         *each(40, 2.0, "short", ("cpu", 6.0)),
         *each(30, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
     ]
+
+
+def _endpoints() -> list[Job]:
+    return [*each(15, 1.8, "tiny", ("cpu", 1.0)), *each(110, 1.8, "big", ("cpu", 45.0))]
 
 
 def _exports() -> list[Job]:
@@ -123,14 +128,16 @@ def _change() -> list[Job]:
 
 
 #: What they do, and how many times as long as without permits a class may take on average. Over 1.2 is a debt: a short
-#: phase beside rows whose size cannot be told by their number, and a holder that sleeps where nobody sees it.
+#: phase beside rows, of which one round in six is the long one.
 ATTACKS: dict[str, tuple[Callable[[], list[Job]], float]] = {
-    "a phase of 1.5 s beside quotes": (_long_phase, 1.5),
+    "a phase of 1.5 s beside quotes": (_long_phase, 1.2),
     "a cache that misses one time in ten": (_stampede, 1.2),
-    "one to ten calls before it computes": (_calls, 2.0),
+    "one to ten calls before it computes": (lambda: _calls(10, 20.0), 1.6),
+    "one to thirty calls before 40 ms": (lambda: _calls(30, 40.0), 1.2),
+    "an endpoint of 1 ms beside one of 45": (_endpoints, 1.2),
     "two streaming exports": (_exports, 1.2),
     "late jobs": (_late, 1.2),
-    "a holder that sleeps unseen and comes back": (_back, 1.8),
+    "a holder that sleeps unseen and comes back": (_back, 1.2),
     "jobs of six phases in a backlog": (_six_phases, 1.2),
     "spins": (_spins, 1.2),
     "a scanner's storm, then real routes": (_scanner, 1.2),
@@ -138,6 +145,15 @@ ATTACKS: dict[str, tuple[Callable[[], list[Job]], float]] = {
     "1.3 times as much as it can do": (_overload, 1.2),
     "behaviour that changes in mid-run": (_change, 1.2),
 }
+
+
+def pricing_mix() -> list[Job]:
+    """What the demo serves, at some half of a core."""
+    return [
+        *each(120, 2.0, "quote", ("wait", 20.0), ("cpu", 40.0)),
+        *each(120, 2.0, "short", ("cpu", 6.0)),
+        *each(60, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+    ]
 
 
 def ran(given: Permits, jobs: Iterable[Job]) -> dict[str, list[float]]:

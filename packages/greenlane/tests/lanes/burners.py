@@ -20,8 +20,8 @@ def burn(cpu_ms: float) -> None:
 
 
 def permits(mode: str = "on", **values: object) -> Permits:
-    """Permits under default settings but for `values`."""
-    return Permits(Settings(**values), mode=mode)  # type: ignore[arg-type] # values by name
+    """One permit, also where there is no GIL; else the default settings but for `values`."""
+    return Permits(Settings(**{"permits": 1, **values}), mode=mode)  # type: ignore[arg-type] # values by name
 
 
 def teach(given: Permits, route: str, cpu_ms: float = 6.0, runs: int = 4) -> None:

@@ -42,7 +42,7 @@ def test_the_better_known_phase_wins_a_merge(tmp_path: Path) -> None:
     learned.merge_into(path, {"GET /a": [phase(samples=100)], "GET /b": [phase(samples=1)]})
     learned.merge_into(path, {"GET /a": [phase(samples=5), phase(number=1)], "GET /b": [phase(samples=2)]})
     merged = learned.load(path)
-    assert [(one.phase, one.samples) for one in merged["GET /a"]] == [(0, 100), (1, 10)]
+    assert [(one.place, one.samples) for one in merged["GET /a"]] == [(0, 100), (1, 10)]
     assert [one.samples for one in merged["GET /b"]] == [2]
 
 
@@ -86,7 +86,7 @@ GOOD_PHASE = {"mean_ms": 1.0, "samples": 1, "weights": [256], "looks": 0, "free"
         "not json",
         "[]",
         "{}",
-        '{"schema": "greenlane.learned/2", "routes": {}}',
+        '{"schema": "greenlane.learned/3", "routes": {}}',
         json.dumps({"schema": learned.SCHEMA, "routes": []}),
         json.dumps({"schema": learned.SCHEMA, "routes": {"GET /a": {"x": GOOD_PHASE}}}),
         json.dumps({"schema": learned.SCHEMA, "routes": {"GET /a": {"0": {**GOOD_PHASE, "samples": -1}}}}),

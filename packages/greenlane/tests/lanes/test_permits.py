@@ -717,11 +717,42 @@ def test_a_short_phase_is_let_in_beside_a_long_holder() -> None:
 def test_phases_beyond_the_cap_share_the_last() -> None:
     given = permits(max_phases=4)
     given.open(NOW(), 0, "GET /many")
-    for _ in range(20):
-        given.leave(0)
+    places = [compile("given.leave(0)", f"place_{number}.py", "exec") for number in range(20)]
+    for place in places:
+        exec(place)
         given.enter()
     given.close()
     assert {row.phase for row in given.learned()} == {0, 1, 2, 3}
+
+
+def test_a_phase_is_known_by_where_it_begins_however_many_calls_came_before() -> None:
+    given = permits()
+    for rows in (1, 30, 4, 17, 9):
+        given.open(NOW(), 0, "GET /rows")
+        for _ in range(rows):
+            given.leave(0)
+            given.enter()
+        given.leave(0)
+        given.enter()
+        burn(6)
+        given.close()
+    found = [(row.samples, row.weight) for row in given.learned()]
+    assert found == [(5, "light"), (61, "light"), (5, "heavy")]
+
+
+def test_a_place_is_the_same_one_after_a_restart() -> None:
+    def run(given: Permits) -> None:
+        given.open(NOW(), 0, "GET /rows")
+        given.leave(0)
+        given.enter()
+        burn(6)
+        given.close()
+
+    before, after = permits(), permits()
+    for given in (before, before, before, before, after):
+        after.restore(before.stored())
+        run(given)
+    assert [(row.phase, row.samples, row.weight) for row in after.learned()] == [(0, 5, "light"), (1, 5, "heavy")]
 
 
 def test_a_late_job_is_counted_with_its_late_cpu() -> None:
@@ -763,3 +794,35 @@ def test_more_permits_run_more_at_once(heavy: Permits) -> None:
     together([other])
     assert seen == [(2, 0)]
     given.close()
+
+
+def test_an_import_that_switches_the_gil_on_leaves_one_permit(monkeypatch: pytest.MonkeyPatch) -> None:
+    enabled: list[bool] = []
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: bool(enabled), raising=False)
+    monkeypatch.setattr("greenlane.policy.permits.usable_cores", lambda: 3)
+    given = permits(permits=0, share_ms=60_000)
+    teach(given, "GET /heavy")
+
+    def holding(stop: threading.Event) -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not stop.is_set():
+            burn(1)
+        given.close()
+
+    def many_hold(count: int, pressure: tuple[int, int]) -> None:
+        stop = threading.Event()
+        threads = [threading.Thread(target=holding, args=(stop,)) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        try:
+            until(lambda: given.pressure() == pressure)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(10)
+
+    many_hold(3, (2, 1))
+    enabled.append(True)
+    many_hold(3, (2, 1))  # who waits sees it
+    many_hold(2, (1, 1))
+    assert all_returned(given)

@@ -22,6 +22,7 @@ from greenlane.wiring.process import Running
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is CPython 3.12's"),
+    pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="threads compute side by side"),
     pytest.mark.timeout(60, method="thread"),
 ]
 

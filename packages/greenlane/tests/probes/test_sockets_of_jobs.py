@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
+import struct
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -160,6 +164,150 @@ def test_who_listens_for_a_broken_pipe_hears_of_it(name: str, job: Permits, seen
     finally:
         signal.signal(signal.SIGPIPE, before)
     assert heard == [signal.SIGPIPE]
+
+
+# --- Calls that end a phase as ever, and lose the GIL only if they wait.
+
+RECEIVES: dict[str, Callable[[socket.socket], bytes]] = {
+    "recv": lambda s: s.recv(9),
+    "recv_into": lambda s: (place := bytearray(9), s.recv_into(place), bytes(place))[2].rstrip(b"\0"),
+}
+each_way = pytest.mark.parametrize("way", RECEIVES)
+
+
+@each_way
+@pytest.mark.parametrize("timeout_s", [None, 5])
+def test_what_came_ends_a_phase(way: str, timeout_s: float | None, job: Permits, seen: Observer) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(timeout_s)
+        theirs.send(b"efgh")
+        assert seen.during(RECEIVES[way], ours) == [Kind.SOCKET]
+        theirs.send(b"ijkl")
+        assert RECEIVES[way](ours) == b"ijkl"
+        theirs.close()
+        assert RECEIVES[way](ours) == b""
+
+
+@each_way
+def test_what_has_not_come_is_waited_for(way: str, job: Permits, seen: Observer) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(5)
+        timer = threading.Timer(0.05, theirs.send, [b"abcd"])
+        timer.start()
+        assert RECEIVES[way](ours) == b"abcd"
+        timer.join()
+        ours.settimeout(0.02)
+        began_s = time.monotonic()
+        with pytest.raises(TimeoutError, match="timed out"):
+            RECEIVES[way](ours)
+        assert time.monotonic() - began_s >= 0.02
+        theirs.send(b"abcd")
+        assert ours.recv(4, socket.MSG_PEEK) == ours.recv(4) == b"abcd"
+
+
+@each_way
+def test_a_signals_handler_runs_while_it_waits(way: str, job: Permits, seen: Observer) -> None:
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    ours, theirs = socket.socketpair()
+    try:
+        with ours, theirs:
+            ours.settimeout(5)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(KeyboardInterrupt):
+                RECEIVES[way](ours)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_reset_and_a_closed_socket_are_the_sockets_own_errors(job: Permits, seen: Observer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname(), timeout=5)
+        theirs, _ = server.accept()
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        theirs.close()
+        time.sleep(0.01)
+        with pytest.raises(ConnectionResetError):
+            ours.recv(1)
+        ours.close()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            ours.recv(1)
+
+
+def test_a_connection_over_a_numeric_address_is_what_it_is_without_a_job(job: Permits, seen: Observer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        found = [socket.getaddrinfo(*address, 0, socket.SOCK_STREAM)]
+        ours = socket.socket()
+        ours.settimeout(5)
+        assert seen.during(ours.connect, address) == [Kind.SOCKET]
+        assert ours.getpeername() == address
+        ours.close()
+        assert ours.fileno() == -1
+        ours.close()  # Again: nothing happens.
+        server.close()
+        late = socket.socket()
+        late.settimeout(5)
+        with late, pytest.raises(ConnectionRefusedError) as refused:
+            late.connect(address)
+        assert refused.value.errno == errno.ECONNREFUSED
+    job.close()
+    assert [socket.getaddrinfo(*address, 0, socket.SOCK_STREAM)] == found
+
+
+@pytest.mark.parametrize("host", ["127.1", "localhost", "", "127.0.0.01"])
+def test_what_only_the_resolver_knows_is_asked_of_it(host: str, job: Permits, seen: Observer) -> None:
+    def look_up() -> object:
+        try:
+            return socket.getaddrinfo(host, 80, 0, socket.SOCK_STREAM)
+        except OSError as error:
+            return error.args
+
+    within = look_up()
+    job.close()
+    assert within == look_up()
+
+
+def test_an_audit_hook_hears_of_both_and_may_refuse(job: Permits) -> None:
+    script = """if True:
+        import socket, sys, time
+        from greenlane.wiring.process import start
+        from greenlane.settings import Settings
+        heard = []
+        def hook(event, arguments):
+            if event.startswith("socket."):
+                heard.append((event, arguments[-1] if event == "socket.connect" else arguments))
+                if arguments[-1] == ("127.0.0.1", 9):
+                    raise PermissionError("no")
+        sys.addaudithook(hook)
+        running = start(Settings(), host="test")
+        running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, time.monotonic_ns())
+        s = socket.socket()
+        s.settimeout(1)
+        try:
+            s.connect(("127.0.0.1", 9))
+        except PermissionError as error:
+            print(error)
+        socket.getaddrinfo("127.0.0.1", 80, 0, socket.SOCK_STREAM)
+        print(heard[1:])
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "no",
+        str([("socket.connect", ("127.0.0.1", 9)), ("socket.getaddrinfo", ("127.0.0.1", 80, 0, 1, 0))]),
+    ]
+
+
+def test_a_socket_that_lingers_is_closed_by_its_own_call(job: Permits, seen: Observer) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 1))
+        ours.close()
+        assert ours.fileno() == -1 and theirs.recv(1) == b""
 
 
 def test_a_recording_sees_the_call(job: Permits, seen: Observer, tmp_path: Path) -> None:

@@ -11,14 +11,14 @@ from tests.record.command import record, recorded
 
 pytestmark = pytest.mark.slow
 
-#: Each child leaves some 60 kB and ends: none of them ever begins a second file.
+#: 200 children; each leaves some 25 kB and ends: none of them ever begins a second file.
 CHILDREN = """
 import os
 def child():
-    for number in range(1500):
+    for number in range(600):
         with greenlane.record.job(f"job {number % 7}"):
             pass
-for _ in range(15):
+for _ in range(50):
     pids = []
     for _ in range(4):
         pid = os.fork()

@@ -155,6 +155,19 @@ signal.signal({int(number)}, lambda *_: sys.exit(9))
     assert routes(recorded(tmp_path))["work"] >= 5
 
 
+def test_a_stopped_recording_goes_on(tmp_path: Path, start_process: StartProcess) -> None:
+    """CPython's `sigtimedwait` gives a signal that nobody sent, if the process was stopped for longer than it waits."""
+    running = start(start_process, tmp_path, BUSY)
+    for _ in range(3):
+        running.signal(signal.SIGSTOP)
+        time.sleep(0.7)  # longer than one look takes
+        running.signal(signal.SIGCONT)
+        time.sleep(0.1)  # and into the next one
+    running.signal(signal.SIGTERM)
+    assert running.wait_exit() == 128 + signal.SIGTERM
+    assert routes(recorded(tmp_path))["work"] >= 1
+
+
 # --- kills
 
 

@@ -151,7 +151,7 @@ def test_the_environment_is_the_callers_but_for_what_is_listed(tmp_path: Path) -
     shown = greenlane("record", "-o", "r.glr", "--", "env", cwd=tmp_path, env=env).out
     more = {line.partition("=")[0] for line in set(shown.splitlines()) ^ set(bare.splitlines())} - {"_"}
     assert more == {"PYTHONPATH", "GREENLANE_CONTROL_DIR"} | {
-        f"GREENLANE_RECORD_{name}" for name in ("FOLDER", "ON", "MAX_MB", "STACKS")
+        f"GREENLANE_RECORD_{name}" for name in ("FOLDER", "ON", "LAST_S", "MAX_MB", "STACKS")
     }
 
 

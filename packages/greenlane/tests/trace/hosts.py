@@ -75,7 +75,7 @@ def _recorded(kind: str, imports: str) -> Host:
 
 _CELERY_MODULES = "celery.bin.worker,celery.concurrency.thread,json"
 _CELERY = [sys.executable, "-P", "-m", "celery", "-A", "traced:celery", "worker", "-l", "WARNING", "-c", "4"]
-_WORK = [*_COMMAND, "work", "--task-allow", "broker", "traced:celery", "--", "-l", "WARNING"]
+_WORK = [*_COMMAND, "celery", "--task-allow", "broker", "traced:celery", "--", "-l", "WARNING"]
 _SERVE = [*_COMMAND, "serve", "--kind", "wsgi", "--bind", "127.0.0.1:{port}", "--workers", "1", "traced:wsgi"]
 
 HOSTS: Mapping[str, Host] = {

@@ -27,6 +27,8 @@ OURS = ("greenlane", "greenlane_work", "greenlane_serve", "greenlane_tools")
 _TESTS = ("tests", "greenlane_testing", "__main__", "__mp_main__", "_trace_snapshot", "sitecustomize")
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 _HEAD = object.__basicsize__
+# libuv keeps their addresses in a table of its own, and uvloop puts others there.
+_ALLOCATORS = ("malloc", "calloc", "realloc", "free")
 # Of a PyTypeObject, in words after its PyVarObject head: the slots that a patch in C would change.
 _TYPE_SLOTS = {"dealloc": 4, "repr": 9, "hash": 13, "call": 14, "str": 15, "getattro": 16, "setattro": 17, "iter": 25}
 _TYPE_SLOTS |= {"iternext": 26, "methods": 27, "descr_get": 32, "descr_set": 33, "init": 35, "alloc": 36, "new": 37}
@@ -81,6 +83,8 @@ def look(slots=None):
     found.update(_interpreter())
     if slots is not None:
         for owner, function, _, holds in slots():
+            if function in _ALLOCATORS:
+                continue
             found[f"slot {owner}:{function} {_}"] = holds
     return found
 
@@ -182,7 +186,7 @@ def _look_at(path, names, found, seen):
         function = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
         if isinstance(function, types.FunctionType):
             found[f"code {here}"] = function.__code__
-        elif type(function) in _NATIVE:
+        elif _kind_of(function) in _NATIVE:
             found.update(_native(here, function))
         elif isinstance(value, type) and id(value) not in seen:
             seen.add(id(value))
@@ -195,13 +199,18 @@ def _look_at(path, names, found, seen):
 
 
 _NATIVE = {
-    type(len): (0, 4),  # PyCFunctionObject: m_ml, vectorcall
-    type(str.join): (3, 4),  # PyMethodDescrObject: d_method, vectorcall
+    "builtin_function_or_method": (0, 4),  # PyCFunctionObject: m_ml, vectorcall
+    "cython_function_or_method": (0, 4),  # likewise; one type a version of Cython
+    "method_descriptor": (3, 4),  # PyMethodDescrObject: d_method, vectorcall
 }
 
 
+def _kind_of(function):
+    return type(function).__name__
+
+
 def _native(here, function):
-    table, vectorcall = _NATIVE[type(function)]
+    table, vectorcall = _NATIVE[_kind_of(function)]
     definition = _word(id(function) + _HEAD + _WORD * table)
     yield f"native {here}:definition", definition
     yield f"native {here}:ml_meth", _word(definition + _WORD)

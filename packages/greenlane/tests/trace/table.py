@@ -39,9 +39,15 @@ KINDS = (
         "stay: the program's own name. What they call has become a pass-through", True, True,
     ),
     Kind(
-        "C functions that block", r"native (?!(posix|os|gevent\.os)\.(_exit|execve?):|_imp\.).*:(ml_meth|tp_dealloc)",
+        "C functions that block",
+        r"native (?!gevent\.|uvloop\.|(posix|os)\.(_exit|execve?):|_imp\.).*:(ml_meth|tp_dealloc)",
         "`probes.native`: the pointer in a function's method table; nothing that Python sees is another object",
         "`off` and detach put the pointer back",
+    ),
+    Kind(
+        "hash of C functions", r"native builtins\.builtin_function_or_method:tp_hash",
+        "what sees C functions: CPython makes their hash from the pointer that is changed, and it stays what it was",
+        "with the last of those pointers", True, False,
     ),
     Kind(
         "functions that lead to us", r"code .*",
@@ -57,8 +63,14 @@ KINDS = (
         "imports of extension modules", r"native _imp\..*",
         "the recording, likewise: new modules call libc, too", "`off`, detach",
     ),
-    Kind("calls of loops", r"attribute uvloop\..*", "`probes.asyncio`, while recorded", "`off`, detach"),
-    Kind("switches of greenlets", r"attribute gevent\..*", "`probes.gevent`, while recorded", "`off`, detach"),
+    Kind(
+        "methods of uvloop's loop", r"native uvloop\..*:ml_meth",
+        "`probes.asyncio`, while recorded, as C functions that block", "`off`, detach",
+    ),
+    Kind(
+        "methods of gevent that wait", r"native gevent\.(?!os\.).*:ml_meth",
+        "`probes.gevent`, while recorded, as C functions that block", "`off`, detach",
+    ),
     Kind("libc's calls of other modules", r"slot .*", "the recorder (GOT), while recorded", "`off`, detach"),
     Kind("imports that are awaited", r"sys\.meta_path", "`probes.imports`: one finder", "`off`, detach"),
     Kind("collections", r"gc\.callbacks", "the recording", "`off`, detach"),
@@ -91,7 +103,7 @@ KINDS = (
 KEEP: Mapping[str, frozenset[str]] = {
     "gunicorn": frozenset({"our threads", "our descriptors"}),
     # Its clocks see the blocking calls with the same probes, whatever the permits' mode.
-    "serve": frozenset({"C functions that block", "imports that are awaited"}),
+    "serve": frozenset({"C functions that block", "hash of C functions", "imports that are awaited"}),
 }
 #: host -> titles that `off` leaves there.
 KEEP_OFF: Mapping[str, frozenset[str]] = {"serve": KEEP["serve"]}
@@ -158,7 +170,7 @@ process is compared with the same one without Greenlane.
 - **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
 - **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
 
-| what | where | names | by whom, when | put back |
+| what | where | names | by what, when | put back |
 |---|---|---|---|---|"""
 
 

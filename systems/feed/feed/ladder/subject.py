@@ -154,7 +154,7 @@ def between(before: Look, after: Look) -> Usage:
         },
         stages=_stages(old["stages"], new["stages"]),
         rounds=_rounds(old.get("rounds", []), new.get("rounds", [])),
-        # A part that was started anew counts from 0 again.
+        # A part that was restarted counts from 0 again.
         site_ms={part: max(0, ns - before.site_ns.get(part, 0)) / 1e6 for part, ns in after.site_ns.items()},
     )
 

@@ -90,7 +90,7 @@ async function poll() {
   try {
     const found = await (await fetch(`/stages/live?after=${number}`)).json();
     const came = performance.now();
-    // A service that was started anew counts from 0.
+    // A service that was restarted counts from 0.
     if (found.number < number) kept = [];
     number = found.number;
     for (const request of found.requests) request.age = () => request.ago_s + (performance.now() - came) / 1000;

@@ -101,7 +101,7 @@ class FetchedItems:
 
     def _missing(self, job: Job, port: int, error: BaseException, count: int) -> None:
         if "MOVED" in str(error):
-            # The next request asks anew who has what.
+            # The next request asks again who has what.
             self._port_of = []
         job.degraded(
             "records", f"shard {self._name(port)}: {said(error)}", f"{count} items are shown unranked, at the end"

@@ -47,7 +47,7 @@ def profile_of(region: str, seconds: float) -> dict[str, Any]:
     routes = [
         {"route": name, "rate_per_s": 1.0, "sequences": [{"steps": steps_of(KNOWN.endpoints[name])}]} for name in names
     ]
-    return {"arrivals": {"recorded": recorded, "once": True}, "routes": routes}
+    return {"arrivals": {"recorded": recorded}, "routes": routes}
 
 
 def offers_of(region: str, seconds: float, host: str) -> list[SimulatedRoute]:

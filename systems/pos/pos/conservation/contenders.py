@@ -65,7 +65,7 @@ class Contender:
         options = [*_OURS, "--slots", "200", "--key", "kwargs.merchant", "--task-store", store, *self.options]
         options += ["--task-store-lease-s", f"{lease_s:g}", "--task-attempts", str(tries)]
         options += ["--task-retries", str(tries - 1)] if self.retries == "greenlane" else []
-        return [greenlane, "work", _APPLICATION, *options, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
+        return [greenlane, "celery", _APPLICATION, *options, "--", "-Q", queue, "-n", f"{name}@%h", *_STOCK]
 
 
 #: On Redis: an order may stay in a worker for less than the visibility timeout, see `orders.VISIBLE_S`.

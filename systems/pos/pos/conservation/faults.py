@@ -210,7 +210,7 @@ def _deploys(site: Site, publisher: Publisher) -> Steps:
 
 
 def _divert(site: Site, publisher: Publisher) -> Steps:
-    """A second version beside the first takes half, all, and nothing; the first is deployed anew meanwhile."""
+    """A second version beside the first takes half, all, and nothing; the first is deployed again meanwhile."""
     second = site.add_worker(new=True)
     for begin, share in ((0.2, 0.5), (0.4, 1.0), (0.6, 0.3), (0.8, 0.0)):
         yield Share(begin)

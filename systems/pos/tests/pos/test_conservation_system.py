@@ -1,6 +1,6 @@
 """Conservation for real: the balance sees what stock workers lose and double, and Greenlane's is even.
 
-A wrong balance is not made anew as other disturbed tests are: an order that is lost now and then is lost.
+A wrong balance is not repeated as other disturbed tests are: an order that is lost now and then is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pos.conservation.faults import FAULTS
 from pos.conservation.page import sentence, table
 
 pytestmark = pytest.mark.timeout(300)
-#: Made anew when a process did not start, and only then. On each test: a module's mark comes after tests.disturbed's.
+#: Repeated when a process did not start, and only then. On each test: a module's mark comes after tests.disturbed's.
 ONLY_WHEN_NOT_STARTED = pytest.mark.flaky(reruns=2, only_rerun=["StartFailed"])
 #: A file that the rows of a soak are written to, as `--json` has them; no file when it is not set.
 ROWS = "POS_CONSERVATION_ROWS"

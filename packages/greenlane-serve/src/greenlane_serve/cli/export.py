@@ -38,7 +38,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
                         " serves this hard lane alone")  # fmt: skip
     fronts.add_argument("--listen", metavar="HOST:PORT", help="where the front listens (0.0.0.0:80)")
     fronts.add_argument("--fronts", type=int, metavar="N", help="haproxy: fronts set up alike before them (1)")
-    fronts.add_argument("--connections", type=int, metavar="N", help="haproxy: clients at once (10000)")
+    fronts.add_argument("--connections", type=int, metavar="N", help="haproxy: connections at once (10000)")
     fronts.add_argument("--folder", metavar="PATH", help="haproxy: where its runtime socket is (/run/haproxy)")
     pods = parser.add_argument_group("kubernetes")
     pods.add_argument("--application", metavar="NAME", help="module:attribute, as for `greenlane serve`")
@@ -48,7 +48,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     pods.add_argument("--gateway", metavar="NAME", help="of the HTTPRoutes (no HTTPRoutes)")
     pods.add_argument("--host", metavar="HOST", help="that the HTTPRoutes are for (all)")
     pods.add_argument("--pods", metavar="LEAST-MOST", help="of each group (2-20)")
-    declare_settings(parser, ServeSettings, _FLAGS)
+    declare_settings(parser, ServeSettings, _FLAGS, shown=())
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -134,4 +134,10 @@ def _yaml(documents: Iterable[dict[str, Any]]) -> str:
     return str(yaml.dump_all(documents, Dumper=Dumper, sort_keys=False, width=120))
 
 
-COMMAND: Final = Command("export", "the lanes as HAProxy, nginx, Envoy or Kubernetes read them", _declare, _run)
+COMMAND: Final = Command(
+    "export", "write the lanes for HAProxy, nginx, Envoy or Kubernetes", _declare, _run,
+    examples=(
+        "greenlane export nginx --server 10.0.0.5:8000",
+        "greenlane export kubernetes --application shop:app --image shop:1.4",
+    ),
+)  # fmt: skip

@@ -18,10 +18,13 @@ from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import PlatformError, ServeError, SettingsError
+from greenlane_serve.account import account_of
 from greenlane_serve.cli.status import show
 from greenlane_serve.folders import with_control
 from greenlane_serve.live import Live
+from greenlane_serve.processes import as_user
 from greenlane_serve.settings import ServeSettings
+from greenlane_serve.staff import environ_of
 from greenlane_serve.tree import Tree
 from greenlane_serve.worker.application import KINDS, parts
 
@@ -30,6 +33,7 @@ __all__ = ["COMMAND", "Watch"]
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
     "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "boot_s", "hung_after_s", "control_dir",
+    "user", "direct", "env_file",
 )  # fmt: skip
 
 
@@ -41,7 +45,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
     parser.add_argument("--status", action="store_true", help="only show how the service of this --bind stands")
     parser.add_argument("--json", action="store_true", help="with --status: one JSON object")
-    declare_settings(parser, ServeSettings, _FLAGS)
+    declare_settings(parser, ServeSettings, _FLAGS, shown=("bind", "workers", "health_path", "queue_s", "stop_s"))
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -60,7 +64,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 
     # What is wrong with them is told before the application is loaded.
     settings = effective_settings(arguments, ServeSettings)
-    kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application)
+    kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application, settings)
     if code:
         return code  # it has been told why
     with contextlib.ExitStack() as stack:
@@ -75,15 +79,19 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         return tree.run()
 
 
-def _kind(application: str) -> tuple[str, int]:
+def _kind(application: str, settings: ServeSettings) -> tuple[str, int]:
     """Asked of a process of its own, so that the parent of all loads nothing of the application.
 
     Returns:
         The kind, and 0; or an exit code, of a name that is none.
     """
+    environ = {**os.environ, **environ_of(settings.env_file)}
+    account = account_of(settings.user)
     read_fd, write_fd = os.pipe()
     command = [sys.executable, "-m", "greenlane_serve.worker", "kind", application, str(write_fd)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False, env=environ, **as_user(account)
+    )
     os.close(write_fd)
     with os.fdopen(read_fd) as answer:
         kind = answer.read() if done.returncode == 0 else ""
@@ -95,7 +103,10 @@ def _kind(application: str) -> tuple[str, int]:
     return kind, 0
 
 
-COMMAND: Final = Command("serve", "serve an application: lanes over processes behind one queue", _declare, _run)
+COMMAND: Final = Command(
+    "serve", "serve an application: several processes behind one queue", _declare, _run,
+    examples=("greenlane serve shop:app --workers 4", "greenlane serve --status"),
+)  # fmt: skip
 
 
 class Watch:

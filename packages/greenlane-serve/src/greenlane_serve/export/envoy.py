@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from greenlane_serve.export.carried import refuse
 from greenlane_serve.export.instances import Fleet, Instance
+from greenlane_serve.haproxy.requests import FORGEABLE, FORGEABLE_BEGUN
 from greenlane_serve.lanes import FrontLane, Match
 
 __all__ = ["bootstrap"]
@@ -22,10 +24,20 @@ _ROUTER: Final = f"{_TYPES}.filters.http.router.v3.Router"
 _MOST: Final = 10_000
 # Servers that are compared before one is chosen; the more, the less random. Arbitrary.
 _COMPARED: Final = 10
+# HTTP/2's names for the request line and Host, and some to spare.
+_PSEUDO: Final = 8
+_MOST_HEAD_KB: Final = 8192
+_SILENT_S: Final = 3600
+_DEADLINE: Final = "x-envoy-expected-rq-timeout-ms"
 
 
 def bootstrap(fleet: Fleet, host: str, port: int) -> Node:
-    """The whole configuration, for `envoy -c`."""
+    """The whole configuration, for `envoy -c`.
+
+    Raises:
+        SettingsError: a setting that Envoy cannot do.
+    """
+    refuse("envoy", fleet.settings)
     return {
         "static_resources": {
             "listeners": [_listener(fleet, host, port)],
@@ -38,14 +50,29 @@ def _listener(fleet: Fleet, host: str, port: int) -> Node:
     routes = {
         "name": "lanes",
         "virtual_hosts": [{"name": "all", "domains": ["*"], "routes": list(_routes(fleet))}],
-        "request_headers_to_remove": ["x-greenlane-lane"],
-    }
+        # The servers believe what this front sends.
+        "request_headers_to_remove": list(_removed(fleet)),
+        "request_headers_to_add": [{
+            "header": {"key": "x-request-start", "value": "t=%START_TIME(%s.%3f)%"},
+            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        }],
+    }  # fmt: skip
     manager = {
         "@type": _MANAGER,
         "stat_prefix": "greenlane",
         # The client's address is the last of X-Forwarded-For: what Envoy has seen, not what the client says.
         "use_remote_address": True,
+        # Nobody's x-envoy-* are believed, wherever he calls from.
+        "internal_address_config": {"cidr_ranges": []},
+        "codec_type": "AUTO" if fleet.settings.http2 else "HTTP1",
         "normalize_path": True,
+        "max_request_headers_kb": min(_MOST_HEAD_KB, -(-fleet.settings.head_max_bytes // 1024)),
+        "common_http_protocol_options": {
+            "max_headers_count": fleet.settings.headers_max + _PSEUDO,
+            "headers_with_underscores_action": "DROP_HEADER",
+        },
+        # Of a stream on which nobody says anything, an event stream or a WebSocket; a worker's own, as in `serve`.
+        "stream_idle_timeout": _seconds(_SILENT_S),
         "request_headers_timeout": _seconds(fleet.settings.head_timeout_s),
         "upgrade_configs": [{"upgrade_type": "websocket"}],
         "route_config": routes,
@@ -53,6 +80,15 @@ def _listener(fleet: Fleet, host: str, port: int) -> Node:
     }
     filters = [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]
     return {"name": "public", "address": _address(host, port), "filter_chains": [{"filters": filters}]}
+
+
+def _removed(fleet: Fleet) -> Iterator[str]:
+    settings = fleet.settings
+    deadlines = (name.lower() for name in settings.deadline_headers)
+    # Envoy writes its own x-request-id, and its deadline after it has taken out the client's.
+    names = (*FORGEABLE_BEGUN, *FORGEABLE, *deadlines, settings.request_id_header.lower())
+    yield "x-greenlane-lane"
+    yield from dict.fromkeys(name for name in names if name not in ("", "x-request-id", _DEADLINE))
 
 
 def _routes(fleet: Fleet) -> Iterator[Node]:

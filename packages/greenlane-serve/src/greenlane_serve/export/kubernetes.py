@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from typing import Any, Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, Lane, settings_of
+from greenlane_serve.export.carried import refuse
 from greenlane_serve.export.routes import doubts, http_routes
 from greenlane_serve.lanes import SHARED, Layout, layout_of, without_versions
 from greenlane_serve.settings import ServeSettings
@@ -26,7 +28,13 @@ _FOLDER: Final = "/etc/greenlane"
 # Longer than most proxies take to notice that a pod goes.
 _NOTICE_S: Final = 5
 # Names of what the metrics adapter offers: docs/scaling.md has its rules.
-_BUSY, _LAG = "greenlane_busy_hottest", "greenlane_lag_p99"
+_BUSY, _WAITING = "greenlane_busy_hottest", "greenlane_waiting_per_place"
+# Where a pod answers those who watch it; no Service leads there, so these paths hide none of the application's.
+_INNER: Final = 9000
+_HEALTH, _ALIVE, _METRICS = "/greenlane/health", "/greenlane/alive", "/metrics"
+# Of a pod, where the settings do not say: what this machine has says nothing of it.
+_WORKERS: Final = 2
+_RUN: Final = "/run/greenlane"
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
@@ -56,7 +64,8 @@ def documents(settings: ServeSettings, cluster: Cluster) -> list[Node]:
     if not _NAME.fullmatch(cluster.name):
         rule = "at most 40 of a-z 0-9 -, with a letter first"
         raise SettingsError("--name", cluster.name, rule, "choose another one", attempted="write manifests")
-    settings = without_versions(settings)
+    refuse("kubernetes", settings)
+    settings = pods(settings)
     layout = layout_of(replace(settings, auto_last=False))  # nobody measures there
     names = _names(layout, cluster.name)
     found = [node for group, name in names.items() for node in _group(settings, layout, cluster, group, name)]
@@ -68,9 +77,21 @@ def documents(settings: ServeSettings, cluster: Cluster) -> list[Node]:
     return found
 
 
+def pods(settings: ServeSettings) -> ServeSettings:
+    """The settings with what a pod needs: a number of workers, and something to be asked by."""
+    return replace(
+        without_versions(settings),
+        workers=settings.workers or _WORKERS,
+        metrics_bind=(f":{_INNER}",),
+        health_path=settings.health_path or _HEALTH,
+        alive_path=settings.alive_path or _ALIVE,
+        metrics_path=settings.metrics_path or _METRICS,
+    )
+
+
 def doubtful(settings: ServeSettings, cluster: Cluster) -> list[str]:
     """What is left to the gateway of these settings: lines for the person who exports."""
-    layout = layout_of(without_versions(settings))
+    layout = layout_of(pods(settings))
     return list(doubts(layout, _names(layout, cluster.name))) if cluster.gateway else []
 
 
@@ -105,8 +126,8 @@ def _group(settings: ServeSettings, layout: Layout, cluster: Cluster, group: str
     yield _node("v1", "Service", name, labels, spec={"selector": labels, "ports": ports})
     yield _node("autoscaling/v2", "HorizontalPodAutoscaler", name, labels, spec={
         "scaleTargetRef": scaled, "minReplicas": cluster.least, "maxReplicas": cluster.most,
-        "metrics": [_metric(_BUSY, labels, "700m"), _metric(_LAG, labels, "50m")],
-        # Lag falls at once when a pod comes: do not take it away again.
+        "metrics": [_metric(_BUSY, labels, "700m"), _metric(_WAITING, labels, "500m")],
+        # The queue is gone at once when a pod comes: do not take it away again.
         "behavior": {"scaleDown": {"stabilizationWindowSeconds": 300}},
     })  # fmt: skip
     budget = {"maxUnavailable": 1, "selector": {"matchLabels": labels}}
@@ -114,27 +135,43 @@ def _group(settings: ServeSettings, layout: Layout, cluster: Cluster, group: str
 
 
 def _pod(settings: ServeSettings, cluster: Cluster, labels: Node, name: str, workers: int) -> Node:
-    asked: Node = {"tcpSocket": {"port": "http"}}
-    ready = {"httpGet": {"path": settings.health_path, "port": "http"}} if settings.health_path else asked
+    ready = {"httpGet": {"path": settings.health_path, "port": "inner"}}
+    alive = {"httpGet": {"path": settings.alive_path, "port": "inner"}}
     container: Node = {
         "name": "app",
         "image": cluster.image,
         "command": ["greenlane", "serve", cluster.application],
-        "env": [{"name": "GREENLANE_CONFIG", "value": f"{_FOLDER}/greenlane.toml"}],
-        "ports": [{"name": "http", "containerPort": _PORT}],
+        "env": [
+            {"name": "GREENLANE_CONFIG", "value": f"{_FOLDER}/greenlane.toml"},
+            *({"name": name, "value": _RUN} for name in ("RUNTIME_DIRECTORY", "TMPDIR")),
+        ],
+        "ports": [{"name": "http", "containerPort": _PORT}, {"name": "inner", "containerPort": _INNER}],
+        # As the standard *restricted* asks; what is written is in the run directory.
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
         # No limit of the CPU: who is stopped for the rest of a period answers nobody meanwhile.
         "resources": {"requests": {"cpu": str(workers)}},
-        "startupProbe": {**ready, "periodSeconds": 1, "failureThreshold": 120},
+        "startupProbe": {**ready, "periodSeconds": 1, "failureThreshold": math.ceil(2 * settings.boot_s)},
         "readinessProbe": {**ready, "periodSeconds": 2, "failureThreshold": 3},
         # A worker that hangs is the service's to replace; only a parent that is stuck needs another pod.
-        "livenessProbe": {**asked, "periodSeconds": 10, "failureThreshold": 6},
+        "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
         # Who looks up the Service's pods learns meanwhile that this one goes.
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(_NOTICE_S)]}}},
-        "volumeMounts": [{"name": "settings", "mountPath": _FOLDER, "readOnly": True}],
+        "volumeMounts": [
+            {"name": "settings", "mountPath": _FOLDER, "readOnly": True},
+            {"name": "run", "mountPath": _RUN},
+        ],
     }
     return {
         "containers": [container],
-        "volumes": [{"name": "settings", "configMap": {"name": name}}],
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "automountServiceAccountToken": False,
+        "volumes": [
+            {"name": "settings", "configMap": {"name": name}}, {"name": "run", "emptyDir": {"medium": "Memory"}},
+        ],
         "terminationGracePeriodSeconds": round(_NOTICE_S + settings.stop_s + 5),
         "topologySpreadConstraints": [{
             "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",

@@ -21,6 +21,9 @@ __all__ = ["DOOR", "LIFE", "METRICS", "PUBLIC", "configuration"]
 PUBLIC: Final = "public"
 #: The socket on which the tree answers Prometheus, and the backend that leads there.
 METRICS: Final = "metrics"
+#: The frontend of `metrics_bind`, and its connections.
+INNER: Final = "inner"
+_INNER: Final = 20
 #: The backend whose servers stand for groups with a worker that serves, and the one that stands for the service.
 LIFE: Final = "life"
 DOOR: Final = "door"
@@ -36,8 +39,10 @@ def configuration(site: Site) -> str:
     sections += hops.due_sections(site)
     sections += [hops.behind_gate_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
-    if site.metrics_path:
+    if site.metrics_path or site.alive_path:
         sections.append(_metrics(site))
+    if site.inner_binds:
+        sections.append(_inner_frontend(site))
     if site.life is not None:
         sections.append(_life(site, site.life))
     if site.trust.websockets:
@@ -50,9 +55,16 @@ def _global(site: Site) -> list[str]:
         "nbthread 1  # a thread serves some 30,000 requests a second, and shares idle connections with nobody",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
+        *_become(site),
         *requests.global_lines(site.trust),
         *site.global_lines,
     ])  # fmt: skip
+
+
+def _become(site: Site) -> Iterator[str]:
+    if site.account is not None:
+        yield f"user {word(site.account.user)}  # once sockets, keys and certificates are open"
+        yield f"group {word(site.account.group)}"
 
 
 def _defaults(site: Site) -> list[str]:
@@ -66,14 +78,22 @@ def _defaults(site: Site) -> list[str]:
         "timeout server 1h  # deadlines are the lanes'; a download may be silent for long",
         "timeout tunnel 1h",
         f"timeout queue {milliseconds(site.queue_s)}",
-        "option abortonclose  # a client that has gone is not served from the queue",
+        _gone(site),
         "option redispatch 1  # a worker that has just died: the next try goes to another",
         "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
         "retry-on conn-failure empty-response",
         "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
         "http-reuse always",
+        "option http-no-delay  # a small piece of a stream does not wait for the next one, up to 200 ms",
         f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
     ])  # fmt: skip
+
+
+def _gone(site: Site) -> str:
+    """Said either way: HAProxy's own default changed in 3.3."""
+    if site.trust.half_closed:
+        return "no option abortonclose  # a client that sends no more may still read"
+    return "option abortonclose  # a client that has gone is not served from the queue"
 
 
 def _silence(site: Site) -> str:
@@ -83,19 +103,11 @@ def _silence(site: Site) -> str:
 
 def _public(site: Site) -> list[str]:
     lines = [f"bind {bind}" for bind in site.binds]
+    lines += _room(site)
     lines += requests.connection_lines(site.trust)
     if site.health_path:
-        health = f"{{ path {word(site.health_path)} }}"
-        groups = [group for group in site.layout.groups if not version_of(group)]
-        served = (f"nbsrv({group}) gt 0" for group in groups)
-        if site.life is not None:  # a group's last server stays up when its worker dies
-            served = (f"srv_is_up({LIFE}/{name})" for name in (DOOR, *site.life))
-        alive = " ".join(f"{{ {one} }}" for one in served)
-        lines += requests.target_lines(site.trust, health)
-        lines += [
-            f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}',
-            f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}',
-        ]
+        lines += requests.target_lines(site.trust, f"{{ path {word(site.health_path)} }}")
+        lines += _health(site)
     if site.life is not None:
         lines.append(f"http-after-response set-header connection close if !{{ srv_is_up({LIFE}/{DOOR}) }}  # it ends")
     lines += [
@@ -112,16 +124,54 @@ def _public(site: Site) -> list[str]:
         *hops.due_lines(site),
         *routing.diverting(site.layout.groups, site.folder, site.version_header),
     ]
-    if site.metrics_path:
-        lines.append(f"use_backend {METRICS} if {{ path {word(site.metrics_path)} }}")
+    if not site.inner_binds:
+        lines += _inner(site)
     tunnels = routing.using_sockets(site.layout) if site.trust.websockets else ()
     used = [*routing.using_versions(site.layout.groups), *hops.using_due(site), *routing.using_lanes(site.layout)]
     return section(f"frontend {PUBLIC}", [*lines, *tunnels, *used])
 
 
+def _room(site: Site) -> Iterator[str]:
+    """Clients take their own connections only, never those on which the front talks to itself, nor keep all of them."""
+    gated = any(site.layout.gated(lane) for lane in site.layout.lanes)
+    kept = _INNER if site.inner_binds else 0
+    clients = (site.connections - kept) // (1 + gated + site.trust.due)
+    yield f"maxconn {clients}  # the others are for what the front sends to itself"
+    yield f"http-after-response set-header connection close if {{ fe_conn gt {clients * 3 // 4} }}  # make room"
+
+
 def _redirected(trust: Trust) -> Iterator[str]:
     if trust.redirect:
         yield f"http-request redirect scheme https code 308 if !{{ {requests.SECURE} -m found }}"
+
+
+def _health(site: Site) -> Iterator[str]:
+    health = f"{{ path {word(site.health_path)} }}"
+    groups = [group for group in site.layout.groups if not version_of(group)]
+    served = (f"nbsrv({group}) gt 0" for group in groups)
+    if site.life is not None:  # a group's last server stays up when its worker dies
+        served = (f"srv_is_up({LIFE}/{name})" for name in (DOOR, *site.life))
+    alive = " ".join(f"{{ {one} }}" for one in served)
+    yield f'http-request return status 200 content-type text/plain string "ok\\n" if {health} {alive}'
+    yield f'http-request return status 503 content-type text/plain string "no worker\\n" if {health}'
+
+
+def _inner(site: Site) -> Iterator[str]:
+    """What the tree answers."""
+    for path in filter(None, (site.metrics_path, site.alive_path)):
+        yield f"use_backend {METRICS} if {{ path {word(path)} }}"
+
+
+def _inner_frontend(site: Site) -> list[str]:
+    """For those who watch the service: no client reaches it, and no crowd of clients keeps them out."""
+    known = " ".join(word(path) for path in (site.health_path, site.metrics_path, site.alive_path) if path)
+    return section(f"frontend {INNER}", [
+        *(f"bind {bind}" for bind in site.inner_binds),
+        f"maxconn {_INNER}",
+        *(_health(site) if site.health_path else ()),
+        f"http-request deny status 404 if !{{ path {known} }}",
+        *_inner(site),
+    ])  # fmt: skip
 
 
 def _metrics(site: Site) -> list[str]:

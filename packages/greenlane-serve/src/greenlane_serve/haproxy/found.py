@@ -93,7 +93,7 @@ def _run(command: list[str], fds: Sequence[int] = ()) -> subprocess.CompletedPro
     except (OSError, subprocess.TimeoutExpired) as error:
         rule = f"a program that runs ({error})"
         raise FrontError(
-            "find the front", name="haproxy", value=command[0], rule=rule, hint="install it anew"
+            "find the front", name="haproxy", value=command[0], rule=rule, hint="install it again"
         ) from None
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import FrontError, GreenlaneError, ServeError
+from greenlane_serve.folders import FRONT_PID
 from greenlane_serve.group import Backoff, Group, Slot
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.configuration import DOOR, LIFE, PUBLIC
@@ -112,18 +113,33 @@ class Haproxy:
         try:
             trial.write_text(text)
         except OSError as error:
-            rule = f"a folder that can be written to ({error.strerror})"
-            raise FrontError("start the front", name="folder", value=str(trial.parent), rule=rule,
-                             hint="start the service again, and keep others from its folder") from None  # fmt: skip
+            if self.child is not None:
+                rule = f"a folder that can be written to ({error.strerror})"
+                raise FrontError("start the front", name="folder", value=str(trial.parent), rule=rule,
+                                 hint="make room in its folder, and keep others from it") from None  # fmt: skip
+            # Nobody is served without one: from memory then.
+            fd = os.memfd_create("haproxy.cfg")
+            with os.fdopen(fd, "w", closefd=False) as memory:
+                memory.write(text)
+            try:
+                self._begin(text, Path(f"/proc/self/fd/{fd}"), [*fds, fd])
+            finally:
+                os.close(fd)
+            return
         found.check(self.program, trial, fds)
         trial.replace(self._file)
+        self._begin(text, self._file, fds)
+
+    def _begin(self, text: str, file: Path, fds: Sequence[int]) -> None:
         before = self.child
-        command = [self.program, "-db", "-f", str(self._file)]
+        command = [self.program, "-db", "-f", str(file)]
         if before is not None:
             self.leaving[before.pid] = before
             command += ["-sf", str(before.pid)]
         err = None if on_stderr(text) else self._err
         self.child = self._start(command, fds=fds, apart=True, err=err)
+        with contextlib.suppress(OSError):  # a full disk
+            (self._file.parent / FRONT_PID).write_text(str(self.child.pid))
         self.runtime.twins = twins(text)
 
     def died(self, pid: int, code: int) -> bool:

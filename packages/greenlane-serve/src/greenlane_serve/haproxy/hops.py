@@ -57,7 +57,7 @@ def gate(site: Site, lane: FrontLane) -> list[str]:
 
 def behind_gate(site: Site, lane: FrontLane) -> list[str]:
     """The frontend behind a gate, which leads to the lane's group."""
-    lines = [f"bind {word(own_socket(site, lane.gate))} mode 600"]
+    lines = [f"bind {word(own_socket(site, lane.gate))} {site.own}"]
     if lane.priority:
         lines.append(f"http-request set-priority-class int({-lane.priority})")
     lines.append(ONCE)
@@ -68,7 +68,7 @@ def behind_gate(site: Site, lane: FrontLane) -> list[str]:
 def behind_gate_before(site: Site, name: str) -> list[str]:
     """Behind a gate of the configuration before, which is none any more."""
     return section(f"frontend behind-{name}", [
-        f"bind {word(own_socket(site, name))} mode 600",
+        f"bind {word(own_socket(site, name))} {site.own}",
         ONCE,
         f"default_backend {SHARED}",
     ])  # fmt: skip
@@ -137,7 +137,7 @@ def due_sections(site: Site) -> Iterator[list[str]]:
         "http-reuse never  # an idle connection to itself would keep a HAProxy that is to finish",
     ])  # fmt: skip
     yield section(f"frontend behind-{DUE}", [
-        f"bind {where} mode 600",
+        f"bind {where} {site.own}",
         *_lanes_again(site.layout),
         ONCE,
         *using_lanes(site.layout),

@@ -6,7 +6,7 @@ written by somebody unknown. An application gets one address and one scheme, wha
 is believed of nobody: a proxy that passes one on without writing it would let anybody in, and HAProxy reads it only
 from 2.8 on.
 
-HAProxy reads a message whole and writes it anew, so a worker never sees how it was framed. What is refused here is what
+HAProxy reads a message whole and writes it again, and workers never see how it came. What is refused here is what
 one of the two would read in another way than the other, or what would be too much.
 """
 
@@ -20,6 +20,8 @@ from greenlane_serve.haproxy.site import word
 from greenlane_serve.trust import Trust
 
 __all__ = [
+    "FORGEABLE",
+    "FORGEABLE_BEGUN",
     "SECURE",
     "SOCKET",
     "START",
@@ -47,7 +49,14 @@ _OLDEST_US: Final = 600_000_000
 # What applications and servers commonly believe: how names begin, and names. SCRIPT_NAME and the like have an
 # underscore, and such names never get through. One line each, since a regular expression on every name costs 20 us.
 _FORGEABLE_BEGIN: Final = ("x-forwarded", "x-original-", "cf-connecting-ip")
-_FORGEABLE: Final = (
+#: Those in use that begin so, but for what a front sets itself.
+FORGEABLE_BEGUN: Final = (
+    "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-server", "x-forwarded-ssl",
+    "x-forwarded-scheme", "x-forwarded-protocol", "x-forwarded-uri", "x-forwarded-by", "x-forwarded-user",
+    "x-original-url", "x-original-uri", "x-original-host", "x-original-for", "x-original-proto", "x-original-method",
+    "cf-connecting-ip", "cf-connecting-ipv6",
+)  # fmt: skip
+FORGEABLE: Final = (
     "forwarded", "x-real-ip", "x-real-port", "x-client-ip", "x-cluster-client-ip", "true-client-ip",
     "fastly-client-ip", "x-scheme", "x-url-scheme", "x-script-name", "x-rewrite-url", "front-end-https",
 )  # fmt: skip
@@ -74,7 +83,7 @@ def client_lines(trust: Trust) -> Iterator[str]:
         strangers = f" if !{_PROXIED}"
     for begins in _FORGEABLE_BEGIN:
         yield f"http-request del-header {begins} -m beg{strangers}"
-    for name in (*_FORGEABLE, *trust.deadline_headers):
+    for name in (*FORGEABLE, *trust.deadline_headers):
         yield f"http-request del-header {name}{strangers}"
     if strangers:
         yield "http-request del-header forwarded"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from greenlane_serve.account import Account
 from greenlane_serve.lanes import Layout
 from greenlane_serve.trust import Trust
 
@@ -67,6 +68,11 @@ class Site:
     life: Mapping[str, bool] | None = None
     # Answered by the tree, on the socket `METRICS` in the folder.
     metrics_path: str = ""
+    alive_path: str = ""
+    # Whom HAProxy becomes; None = it stays who it is.
+    account: Account | None = None
+    # Words after `bind` where these and health are answered and nothing else; none = on `binds`, beside requests.
+    inner_binds: Sequence[str] = field(default=())
     queue_s: float = 30.0
     head_timeout_s: float = 10.0
     retry_after_s: int = 1
@@ -83,3 +89,8 @@ class Site:
     version_header: str = ""
     # What stands before the name of a gate in the address of its socket; "" = the sockets are in `folder`.
     gates: str = ""
+
+    @property
+    def own(self) -> str:
+        """Words of a Unix socket on which HAProxy listens for itself."""
+        return "mode 600" if self.account is None else f"mode 600 user {word(self.account.user)}"

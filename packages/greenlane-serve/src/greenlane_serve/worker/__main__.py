@@ -1,6 +1,6 @@
 """The process of a worker.
 
-    python -m greenlane_serve.worker KIND APPLICATION SOCKET_FD INDEX READY_FD LEDGER_FD ALIVE_FD STOP_S
+    python -m greenlane_serve.worker KIND APPLICATION SOCKET_FD,… SLOT INDEX READY_FD LEDGER_FD ALIVE_FD STOP_S
     python -m greenlane_serve.worker kind APPLICATION FD
 
 `ready` goes to READY_FD once it serves; signs of life and what its requests cost to LEDGER_FD; ALIVE_FD ends with the
@@ -14,12 +14,12 @@ Exit codes: 3 = the application cannot be loaded (its traceback is on stderr), o
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import logging
 import os
 import select
 import signal
-import socket
 import sys
 from pathlib import Path
 from typing import Final
@@ -56,16 +56,19 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(
-    kind: str, name: str, socket_fd: str, index: str, ready_fd: str, ledger_fd: str, alive_fd: str, stop_s: str
+    kind: str, name: str, sockets: str, slot: str, index: str, ready_fd: str, ledger_fd: str, alive_fd: str, stop_s: str
 ) -> None:
-    for fd in (int(socket_fd), int(ready_fd), int(ledger_fd), int(alive_fd)):
+    socket_fds = [int(fd) for fd in sockets.split(",")]
+    for fd in (*socket_fds, int(ready_fd), int(ledger_fd), int(alive_fd)):
         os.set_inheritable(fd, False)
-    end_with_parent(int(alive_fd), float(stop_s))
-    _settle(int(socket_fd))
+    folder = Path(slot).parent.parent
+    end_with_parent(int(alive_fd), float(stop_s), folder / folders.FRONT_PID)
+    _settle(folder)
     signal.signal(signal.SIGTERM, _end)
 
     def ready() -> None:
-        faulthandler.register(signal.SIGUSR2)  # again: what a host does to signals, it has done by now
+        # Again: what a host does to signals, it has done by now.
+        faulthandler.register(signal.SIGUSR2, chain=kind == "asgi")
         os.write(int(ready_fd), b"ready\n")
         os.close(int(ready_fd))
 
@@ -73,22 +76,21 @@ def _serve(
     if kind == "asgi":
         from greenlane_serve.worker import asgi
 
-        asgi.serve(name, int(socket_fd), int(index), ready, ledger, float(stop_s))
+        asgi.serve(name, socket_fds, Path(slot), int(index), ready, ledger, float(stop_s))
     else:
         from greenlane_serve.worker import wsgi
 
-        wsgi.serve(name, int(socket_fd), int(index), ready, ledger)
+        wsgi.serve(name, socket_fds[0], int(index), ready, ledger)
 
 
 def _end(number: int, frame: object) -> None:
-    """While the application is loaded, and what uvicorn raises anew when it has ended: what is registered is done."""
+    """While the application is loaded, and what uvicorn raises again when it has ended: what is registered is done."""
     sys.exit(0)
 
 
-def _settle(socket_fd: int) -> None:
+def _settle(place: Path) -> None:
     """Before anything else registers what is done at the end: the folders go last."""
-    with socket.socket(fileno=os.dup(socket_fd)) as listening:
-        folders.live_in(Path(listening.getsockname()).parent.parent)
+    folders.live_in(place)
     if folder := os.environ.get("GREENLANE_CONTROL_DIR"):
         folders.live_in(Path(folder))
 
@@ -97,18 +99,23 @@ def _settle(socket_fd: int) -> None:
 _MORE_S: Final = 1.0
 
 
-def end_with_parent(alive_fd: int, stop_s: float) -> None:
+def end_with_parent(alive_fd: int, stop_s: float, front: Path | None = None) -> None:
     """Kill this process `stop_s` and a second after the parent has ended, in a thread that costs nothing until then.
 
     Args:
         alive_fd: read end of a pipe whose other end the parent alone holds.
         stop_s: what requests in progress may still take.
+        front: has the process id of the front, which ends too. One that has become another user is not told by the
+            kernel that its parent has ended.
     """
 
     def watch() -> None:
         waiting = unpatched.poll()
         waiting.register(alive_fd, select.POLLIN)
         waiting.poll()
+        if front is not None:
+            with contextlib.suppress(OSError, ValueError):
+                os.kill(int(front.read_text()), signal.SIGTERM)
         unpatched.sleep(stop_s + _MORE_S)
         os.kill(os.getpid(), signal.SIGKILL)
 

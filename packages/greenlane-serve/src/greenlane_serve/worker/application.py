@@ -19,8 +19,11 @@ _ATTEMPT: Final = "load the application"
 
 
 def parts(name: str) -> tuple[str, str]:
-    """Module and attribute of `module:attribute`; `app` where only a module is named. SettingsError otherwise."""
-    module, _, attribute = name.partition(":")
+    """Module and attribute of `module:attribute`; `app` where only a module is named. SettingsError otherwise.
+
+    `()` after the attribute, which calls it, is left out.
+    """
+    module, _, attribute = name.removesuffix("()").partition(":")
     attribute = attribute or "app"
     if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
         raise SettingsError("application", name, "module:attribute", "write it as `app:app`", attempted=_ATTEMPT)
@@ -50,6 +53,8 @@ def load(name: str) -> Any:
             rule, hint = f"an attribute that {module} has", f"name what it has: `{module}:…`"
             raise SettingsError("application", name, rule, hint, attempted=_ATTEMPT)
         found = getattr(found, part)
+    if name.endswith("()") and callable(found):
+        found = found()
     if not callable(found):
         rule = f"something that can be called, not {type(found).__name__}"
         raise SettingsError("application", name, rule, "name the application object", attempted=_ATTEMPT)

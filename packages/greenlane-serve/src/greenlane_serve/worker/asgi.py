@@ -1,14 +1,16 @@
 """uvicorn on one socket of its own, the application under `greenlane.hosts.asgi.Greenlane`.
 
-The client's address comes from the front's headers, as uvicorn reads them: nobody but the front reaches the socket.
+Nobody but the front reaches the socket. Without one (`direct`) the sockets are the public ones.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
@@ -17,56 +19,85 @@ from greenlane import settings
 from greenlane.errors import PlatformError
 from greenlane.export import prometheus
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.worker import application
-from greenlane_serve.worker.bodies import Asgi, Bounds
+from greenlane_serve.worker import application, tasks
+from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
+from greenlane_serve.worker.late_heads import LateHeads
 from greenlane_serve.worker.ledger import Ledger
 from greenlane_serve.worker.loop_clocks import LoopClocks
 
 __all__ = ["MetricsPage", "page_of", "serve"]
 
+# Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
 _KEEPALIVE_S: Final = 3600
+# Of clients: uvicorn's own.
+_DIRECT_KEEPALIVE_S: Final = 5
+# What a client that has just connected gets to bring its request when its worker ends.
+_LINGER_S: Final = 1.0
+_LOOK_S: Final = 0.02
 
 
-def serve(name: str, socket_fd: int, index: int, ready: Callable[[], None], ledger: Ledger, stop_s: float) -> None:
+def serve(
+    name: str, socket_fds: Sequence[int], slot: Path, index: int, ready: Callable[[], None], ledger: Ledger,
+    stop_s: float,
+) -> None:  # fmt: skip
     """Serve until told to stop; `ledger` is written some times a second, unless the loop is blocked. Blocks."""
     try:
         import uvicorn
     except ImportError:
         raise PlatformError("serve an ASGI application", name="uvicorn", value=None, rule="an installed package",
                             hint='pip install "greenlane[serve]"') from None  # fmt: skip
-    from greenlane.hosts.asgi import Greenlane
+    from greenlane_serve.worker.entry import Behind, Direct
 
-    loaded: Any = application.load(name)
-    served = loaded if isinstance(loaded, Greenlane) else Greenlane(loaded, host="uvicorn", behind_front=True)
     found = settings.load(kind=ServeSettings)
-    public = socket.socket(fileno=socket_fd)
-    if found.metrics_path:
-        MetricsPage(page_of(Path(public.getsockname())), lambda target: served.metrics({"worker": str(index)}))
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
-
     lateness = Lateness()
     tally = Tally(ledger, lateness)
-    clocks = LoopClocks(Asgi(served, bounds), tally, lateness)
+    clocks: LoopClocks | None = None
+    entry: Any
+    late_heads = LateHeads(found.head_timeout_s) if found.direct else None
+    if found.direct:
+        entry = Direct(application.load(name), bounds, found.health_path)
+    else:
+        behind = Behind(application.load(name), bounds)
+        if found.metrics_path:
+            MetricsPage(page_of(slot), lambda target: behind.metrics({"worker": str(index)}))
+        entry = clocks = LoopClocks(behind, tally, lateness)
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
-                clocks.begin()
+                if clocks is not None:
+                    clocks.begin()
+                tasks.listen()
                 ready()
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            """uvicorn ends connections that have not yet brought a request: it may be under way."""
+            for server in self.servers:
+                server.close()
+            end_s = time.monotonic() + (_LINGER_S if found.direct else 0.0)
+            await asyncio.sleep(0)
+            while time.monotonic() < end_s and any(
+                getattr(one, "cycle", one) is None for one in self.server_state.connections
+            ):
+                await asyncio.sleep(_LOOK_S)
+            await super().shutdown(sockets)
 
         async def on_tick(self, counter: int) -> bool:
             tally.turn()
+            if late_heads is not None:
+                late_heads.look(self.server_state.connections, time.monotonic())
             return await super().on_tick(counter)
 
     Server(
         uvicorn.Config(
-            clocks, http=_protocol(), timeout_keep_alive=_KEEPALIVE_S, proxy_headers=True,
-            forwarded_allow_ips="*", log_level="warning", access_log=False,
+            entry, http=_protocol(), timeout_keep_alive=_DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S,
+            proxy_headers=False, log_level="warning", access_log=False,
             timeout_graceful_shutdown=max(1, round(stop_s)),
         )
-    ).run(sockets=[public])  # fmt: skip
+    ).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])  # fmt: skip
 
 
 def _protocol() -> Any:
@@ -94,7 +125,7 @@ class MetricsPage:
 
     Args:
         path: of the socket; what is there goes.
-        text: gives it; called with the target of each request.
+        text: gives it; called with the target of each request. "" = 503.
 
     Raises:
         OSError: the socket cannot be made.
@@ -106,7 +137,7 @@ class MetricsPage:
         class Answer(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = text(self.path).encode()
-                self.send_response(200)
+                self.send_response(200 if body else 503)
                 self.send_header("Content-Type", prometheus.CONTENT_TYPE)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

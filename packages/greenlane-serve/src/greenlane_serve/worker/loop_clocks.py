@@ -124,22 +124,23 @@ class _Steps(Coroutine[Any, Any, Any]):
     """
 
     def __init__(self, coroutine: Any, sample: _LoopSample, *, part: bool = False) -> None:
-        self._coroutine = coroutine
+        #: What is timed; also for who looks where a task stands.
+        self.awaited = coroutine
         self._sample = sample
         self._part = part
         self._rests = False
 
     def send(self, value: Any, /) -> Any:
         """One step."""
-        return self._step(self._coroutine.send, value)
+        return self._step(self.awaited.send, value)
 
     def throw(self, *problem: Any) -> Any:
         """One step."""
-        return self._step(self._coroutine.throw, *problem)
+        return self._step(self.awaited.throw, *problem)
 
     def close(self) -> None:
         """End it."""
-        self._coroutine.close()
+        self.awaited.close()
 
     def __await__(self) -> Generator[Any, None, Any]:
         problem: BaseException | None = None
@@ -198,8 +199,8 @@ def _anyio(patches: Patches, module: ModuleType) -> None:
 
 
 def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    async def run_sync_in_worker_thread(func: Callable[..., Any], *args: Any, **named: Any) -> Any:
-        return await original(func if silent else _handed(func), *args, **named)
+    async def run_sync_in_worker_thread(backend: Any, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+        return await original(backend, func if silent else _handed(func), *args, **named)
 
     return run_sync_in_worker_thread
 

@@ -76,4 +76,7 @@ def _system(name: str) -> Path:
     return folder
 
 
-COMMAND: Final = Command("demo", "run a demonstration: greenlane demo pricing", _declare, _run)
+COMMAND: Final = Command(
+    "demo", "run a demonstration: stock servers and Greenlane side by side", _declare, _run,
+    examples=("greenlane demo pricing", "greenlane demo pricing --help"),
+)  # fmt: skip

@@ -34,9 +34,23 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
     parser.add_argument(
+        "--speedscope", type=Path, metavar="JSON", help="also write culprits' stacks for speedscope.app"
+    )
+    parser.add_argument(
+        "--pprof", type=Path, metavar="PB.GZ", help="the same for `go tool pprof` and what reads its format"
+    )
+    parser.add_argument(
+        "--compare", type=Path, metavar="BEFORE", help="beside an earlier recording; no page without -o"
+    )
+    parser.add_argument(
         "--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector"
     )
     parser.add_argument("--route", help="of this route's jobs only")
+    parser.add_argument("--last", type=_duration, metavar="TIME", help="of the last of it only: 90s, 5m, 2h")
+    parser.add_argument(
+        "--from", dest="since", default="", metavar="TIME", help="from then on: 14:02, UTC, or ISO 8601"
+    )
+    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="likewise until then")
     parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
 
 
@@ -44,6 +58,15 @@ def _slowest(text: str) -> int:
     if text.isdecimal() and int(text) <= 200:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from 0 to 200")
+
+
+def _duration(text: str) -> float:
+    from greenlane_tools.reader.window import duration_s
+
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -55,18 +78,24 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         name, value = ("--trace", "-") if to_stdout else ("--brief" if arguments.brief else "--folded", True)
         rule = "one of --json, --folded, --brief and --trace -: stdout has one form"
         raise SettingsError(name, value, rule, "run it once for each", attempted=_ATTEMPT)
-    recording = _chosen(_opened(arguments.file), arguments.route)
+    recording = _chosen(_opened(arguments, arguments.file), arguments.route)
     found = study.study_of(recording, arguments.slowest)
     _write_page(arguments, found, output)
     if to_stdout:
         write_trace(recording, output.out)
         return 0
+    if arguments.speedscope is not None:
+        _write_speedscope(arguments.speedscope, recording, output)
+    if arguments.pprof is not None:
+        _write_pprof(arguments.pprof, recording, found, output)
     if arguments.trace is not None:
         _write_trace(arguments.trace, recording, output)
     if arguments.otlp:
         _send_spans(arguments.otlp, recording, found, output)
     if arguments.json:
         output.document("report", json_rows.rows_of(found))
+    elif arguments.compare is not None:
+        _compare(_opened(arguments, arguments.compare), recording, output)
     elif arguments.brief:
         for line in brief.brief_lines(found, str(arguments.file)):
             output.line(text.plain(line))
@@ -78,7 +107,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _opened(path: Path) -> RecordedRows:
+def _opened(arguments: argparse.Namespace, path: Path) -> RecordedRows:
     growing = Path(f"{path}{PARTS}")
     if not path.exists() and growing.is_dir():  # still recorded, or its command was killed before it merged them
         path = growing
@@ -86,8 +115,11 @@ def _opened(path: Path) -> RecordedRows:
         hint = "`greenlane record -o FILE -- COMMAND` writes one"
         raise SettingsError("FILE", str(path), "a recording that exists", hint, attempted=_ATTEMPT)
     from greenlane_tools.reader.recording import open_recording
+    from greenlane_tools.reader.window import Window
 
-    return open_recording(path)
+    if arguments.last is not None and (arguments.since or arguments.until):
+        arguments.parser.error("expected --last, or --from and --to, not both")
+    return open_recording(path, Window(arguments.last, arguments.since, arguments.until))
 
 
 def _chosen(recording: RecordedRows, route: str | None) -> RecordedRows:
@@ -105,7 +137,7 @@ def _chosen(recording: RecordedRows, route: str | None) -> RecordedRows:
 def _write_page(arguments: argparse.Namespace, found: ReportStudy, output: Output) -> None:
     path: Path | None = arguments.output
     if path is None:
-        if arguments.json or arguments.folded or arguments.brief or str(arguments.trace) == "-":
+        if arguments.compare or arguments.json or arguments.folded or arguments.brief or str(arguments.trace) == "-":
             return
         path = arguments.file.with_name(f"{arguments.file.name.removesuffix('.glr') or 'recording'}.html")
     if str(path) == "-":
@@ -117,14 +149,46 @@ def _write_page(arguments: argparse.Namespace, found: ReportStudy, output: Outpu
 
 
 def _write_trace(path: Path, recording: RecordedRows, output: Output) -> None:
-    from greenlane_tools.report.trace import MOST_JOBS, write_trace
+    from greenlane_tools.report.trace import write_trace
 
     try:
         with open(path, "w", encoding="utf-8", opener=_private) as out:
-            left_out = write_trace(recording, out)
+            write_trace(recording, out)
     except OSError as error:
         raise _unwritable(path, error) from None
-    output.say(f"trace: {path}" + (f" (the {MOST_JOBS} longest jobs; {left_out} left out)" if left_out else ""))
+    output.say(f"trace: {path}")
+
+
+def _write_speedscope(path: Path, recording: RecordedRows, output: Output) -> None:
+    from greenlane_tools.report.speedscope import write_speedscope
+
+    try:
+        with open(path, "w", encoding="utf-8", opener=_private) as out:
+            write_speedscope(recording.stacks, path.stem, out)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    output.say(f"speedscope: {path}")
+
+
+def _write_pprof(path: Path, recording: RecordedRows, found: ReportStudy, output: Output) -> None:
+    from greenlane_tools.report.pprof import write_pprof
+
+    clocks = next((process.about for process in recording.processes if "started_unix_ns" in process.about), {})
+    at_ns = found.from_ns + int(str(clocks.get("started_unix_ns", 0))) - int(str(clocks.get("started_ns", 0)))
+    try:
+        with open(path, "wb", opener=_private) as out:
+            write_pprof(recording.stacks, at_ns if clocks else 0, found.to_ns - found.from_ns, out)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    output.say(f"pprof: {path}")
+
+
+def _compare(before: RecordedRows, after: RecordedRows, output: Output) -> None:
+    from greenlane_tools.report import differences
+
+    for said in differences.unlike(before, after):
+        output.line(f"- not recorded alike: {said}")
+    output.table(list(differences.differences(before, after)), differences.COLUMNS)
 
 
 def _send_spans(url: str, recording: RecordedRows, found: ReportStudy, output: Output) -> None:
@@ -177,4 +241,7 @@ def _text(found: ReportStudy, output: Output) -> None:
         output.line(f"{overhead_sentence(found.overhead)} An estimate; the page says what it leaves out.")
 
 
-COMMAND: Final = Command("report", "what a recording says: page, text, JSON, trace, stacks", _declare, _run)
+COMMAND: Final = Command(
+    "report", "show what a recording says: page, text, JSON, trace, stacks", _declare, _run,
+    examples=("greenlane report shop.glr", "greenlane report shop.glr --brief"),
+)  # fmt: skip

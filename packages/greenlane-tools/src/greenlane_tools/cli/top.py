@@ -42,6 +42,10 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--once", action="store_true", help="print once and end")
     parser.add_argument("--json", action="store_true", help="one JSON object, once; a row a process")
     parser.add_argument("--every", type=_seconds, default=1.0, metavar="S", help="seconds between looks (1)")
+    parser.add_argument("--route", default="", metavar="TEXT", help="routes with this in their name only")
+    parser.add_argument(
+        "--sort", choices=ROUTE_COLUMNS, metavar="COLUMN", help="routes with most of this first, such as p99_ms"
+    )
     declare_running(parser)
 
 
@@ -58,7 +62,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.document("top", [_document_row(answer) for answer in found])
         return 1 if refused else 0
     earlier: dict[int, tuple[float, int]] = {}
-    looks, services = Looks(), Services()
+    looks, services = Looks(arguments.route, arguments.sort), Services()
     _show(found, earlier, looks, services, output, live=not arguments.once)
     if arguments.once:
         return 1 if refused else 0
@@ -225,4 +229,7 @@ def _sum(counters: Mapping[str, int], prefix: str) -> int:
     return sum(value for name, value in counters.items() if name.startswith(prefix))
 
 
-COMMAND: Final = Command("top", "show what running processes do and have learned, live", _declare, _run)
+COMMAND: Final = Command(
+    "top", "show what running processes do and have learned, live", _declare, _run,
+    examples=("greenlane top", "greenlane top --once --control-dir /run/greenlane"),
+)  # fmt: skip

@@ -1,19 +1,28 @@
-"""What recorded processes say of themselves, for `greenlane top`: since the last look, at first since their start."""
+"""What recorded processes say of themselves, for `greenlane top`: since the last look, at first since their start.
+
+Percentiles are of the last 10 s and the last minute, as far as `top` has looked so long; of a route over all processes.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
+
+from greenlane.cli.recent import LAG, LATENCY, Recent, quantile_ms
 
 __all__ = ["PROCESS_COLUMNS", "ROUTE_COLUMNS", "Looks"]
 
 PROCESS_COLUMNS: Final = (
-    *("pid", "record", "jobs", "jobs_per_s", "in_progress", "lag_ms_p99", "busy_frac", "file_mb", "lost"),
+    *("pid", "record", "jobs", "jobs_per_s", "in_progress", "lag_ms_p99", "lag_10s_ms_p99"),
+    *("busy_frac", "file_mb", "lost"),
 )
-#: `p50_ms` and `p99_ms` are the worst process's, since its start; `cpu_ms`, `io_ms`, `wait_ms` of a mean job.
+#: `p50_ms` and `p99_ms` of the last minute; `cpu_ms`, `io_ms`, `wait_ms` of a mean job.
 ROUTE_COLUMNS: Final = (
-    *("route", "jobs", "jobs_per_s", "p50_ms", "p99_ms", "cpu_ms", "io_ms", "wait_ms", "wait_frac"),
+    *("route", "jobs", "jobs_per_s", "p50_ms", "p99_ms", "p99_10s_ms", "cpu_ms", "io_ms", "wait_ms", "wait_frac"),
 )
+_MINUTE_S: Final = 60.0
+_MOMENT_S: Final = 10.0
 
 Answer = Mapping[str, Any]
 Line = dict[str, object]
@@ -22,27 +31,44 @@ _SUMS: Final = ("jobs", "cpu_ms", "io_ms", "wait_ms")
 
 
 class Looks:
-    """Answers of `show`, one look after the other; what has no field "record" is passed over."""
+    """Answers of `show`, one look after the other; what has no field "record" is passed over.
 
-    def __init__(self) -> None:
+    Args:
+        route: only routes with this text in their name.
+        sort: a column of the routes' lines, most first; None = what waits most since the last look.
+    """
+
+    def __init__(self, route: str = "", sort: str | None = None) -> None:
+        self._route_text, self._sort = route, sort
         self._at_s: float | None = None
         self._busy: dict[int, float] = {}
         self._jobs: dict[int, int] = {}
         self._routes: dict[str, dict[str, float]] = {}
+        self._recent: dict[tuple[object, float], Recent] = {}
 
     def take(self, found: Sequence[Answer], now_s: float) -> tuple[list[Line], list[Line]]:
         """The lines of the processes, and of the routes of all of them, those that wait most first."""
         recorded = [answer for answer in found if isinstance(answer.get("record"), Mapping)]
         span_s = None if self._at_s is None else max(now_s - self._at_s, 1e-6)
-        processes = [self._process(answer["pid"], answer["record"], span_s) for answer in recorded]
-        routes = self._route_lines([answer["record"] for answer in recorded], span_s)
+        processes = [self._process(answer["pid"], answer["record"], span_s, now_s) for answer in recorded]
+        routes = self._route_lines([answer["record"] for answer in recorded], span_s, now_s)
         self._at_s = now_s
         return processes, routes
 
-    def _process(self, pid: int, record: Answer, span_s: float | None) -> Line:
+    def _percentile(
+        self, of: object, counts: Mapping[int, int], frac: float, span_s: float, now_s: float
+    ) -> float | None:
+        """Of a histogram in the last `span_s`."""
+        recent = self._recent.setdefault((of, span_s), Recent(span_s))
+        return quantile_ms(recent.take(counts, now_s), frac, LAG if isinstance(of, int) else LATENCY)
+
+    def _process(self, pid: int, record: Answer, span_s: float | None, now_s: float) -> Line:
         jobs, busy_ms = int(record.get("jobs") or 0), record.get("busy_ms")
         row: Line = {name: record.get(name) for name in PROCESS_COLUMNS}
         row |= {"pid": pid, "record": "on" if record.get("on", True) else "off", "jobs": jobs}
+        lag = _counts(record.get("by_lag"))
+        row["lag_ms_p99"] = self._percentile(pid, lag, 0.99, _MINUTE_S, now_s)
+        row["lag_10s_ms_p99"] = self._percentile(pid, lag, 0.99, _MOMENT_S, now_s)
         if span_s is not None and pid in self._jobs:
             row["jobs_per_s"] = round(max(0, jobs - self._jobs[pid]) / span_s, 1)
         if busy_ms is not None:
@@ -52,23 +78,40 @@ class Looks:
         self._jobs[pid] = jobs
         return row
 
-    def _route_lines(self, records: Iterable[Answer], span_s: float | None) -> list[Line]:
+    def _route_lines(self, records: Iterable[Answer], span_s: float | None, now_s: float) -> list[Line]:
         totals: dict[str, dict[str, float]] = {}
-        worst: dict[str, dict[str, float]] = {}
+        latencies: dict[str, Counter[int]] = {}
         for record in records:
             for each in record.get("routes") or ():
                 route = str(each.get("route", ""))
-                sums, most = totals.setdefault(route, dict.fromkeys(_SUMS, 0.0)), worst.setdefault(route, {})
+                if self._route_text not in route:
+                    continue
+                sums = totals.setdefault(route, dict.fromkeys(_SUMS, 0.0))
                 for name in _SUMS:
                     sums[name] += float(each.get(name) or 0)
-                for name in ("p50_ms", "p99_ms"):
-                    most[name] = max(most.get(name, 0.0), float(each.get(name) or 0))
-        lines = [self._route(route, sums, worst[route], span_s) for route, sums in totals.items()]
+                latencies.setdefault(route, Counter()).update(_counts(each.get("by_latency")))
+        lines = []
+        for route, sums in totals.items():
+            minute = self._minute(route, latencies[route], now_s)
+            lines.append(self._route(route, sums, minute, span_s))
         self._routes = totals
-        return [line for _, line in sorted(lines, key=lambda item: (-item[0], str(item[1]["route"])))]
+        return [line for _, line in sorted(lines, key=self._place)]
+
+    def _place(self, one: tuple[float, Line]) -> tuple[float, str]:
+        waited, line = one
+        most: Any = waited if self._sort is None else line.get(self._sort)
+        return -float(most or 0) if self._sort != "route" else 0.0, str(line["route"])
+
+    def _minute(self, route: str, counts: Counter[int], now_s: float) -> dict[str, float | None]:
+        recent = self._recent.setdefault((route, _MINUTE_S), Recent(_MINUTE_S)).take(counts, now_s)
+        return {
+            "p50_ms": quantile_ms(recent, 0.5, LATENCY),
+            "p99_ms": quantile_ms(recent, 0.99, LATENCY),
+            "p99_10s_ms": self._percentile(route, counts, 0.99, _MOMENT_S, now_s),
+        }
 
     def _route(
-        self, route: str, sums: Mapping[str, float], worst: Mapping[str, float], span_s: float | None
+        self, route: str, sums: Mapping[str, float], minute: Mapping[str, float | None], span_s: float | None
     ) -> tuple[float, Line]:
         before = self._routes.get(route) if span_s is not None else None
         since = {name: max(0.0, sums[name] - (before or {}).get(name, 0.0)) for name in _SUMS}
@@ -78,7 +121,12 @@ class Looks:
         line: Line = {"route": route, "jobs": int(sums["jobs"])}
         if before is not None and span_s is not None:
             line["jobs_per_s"] = round(since["jobs"] / span_s, 1)
-        line |= {name: round(value, 1) for name, value in worst.items()}
+        line |= {name: None if value is None else round(value, 1) for name, value in minute.items()}
         line |= {name: round(fresh[name] / jobs, 2) for name in ("cpu_ms", "io_ms", "wait_ms")}
         line["wait_frac"] = round(fresh["wait_ms"] / whole, 3) if whole else None
         return since["wait_ms"], line
+
+
+def _counts(found: object) -> dict[int, int]:
+    """Of the answer's JSON, whose keys are texts."""
+    return {int(index): int(count) for index, count in found.items()} if isinstance(found, Mapping) else {}

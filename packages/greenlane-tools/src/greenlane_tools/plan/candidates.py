@@ -92,7 +92,7 @@ def lane_routes(profile: Profile, goals: Sequence[Goal]) -> tuple[str, ...]:
 
 def upstream_rates(profile: Profile) -> dict[str, float]:
     """Requests a second that call it, by upstream."""
-    found = {upstream.name: 0.0 for upstream in profile.upstreams}
+    found = dict.fromkeys(sorted({name for route in profile.routes for name in route.upstreams}), 0.0)
     for route in profile.routes:
         whole = math.fsum(each.weight for each in route.sequences)
         for each in route.sequences:

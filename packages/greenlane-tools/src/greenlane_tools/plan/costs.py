@@ -21,18 +21,13 @@ DISPATCH_US: Final[Mapping[str, float]] = {"gevent": 223.0, "threads": 351.0, "p
 FRONT_US: Final = 150.0
 #: From one thread to the next: a futex, a wake-up, a cold cache (docs/design/0021-many-who-want-the-gil.md).
 SWITCH_US: Final = 25.0
-#: How often a thread gives the GIL away for a moment, counted by strace of gunicorn 27's gthread: the one that accepts,
-#: for a request; the one that runs it, before its first line and for its answer.
-DOOR_RELEASES: Final = 5
-REQUEST_RELEASES: Final = 8
-#: A GET of an upstream by http.client with a time-out, beside its wait. With permits two of them keep the GIL: what a
-#: job sends is tried first without giving it away.
-CALL_RELEASES: Final = 10
-KEPT_PER_CALL: Final = 2
-#: Share of these moments after which a thread has the GIL again before the one that it has woken: calls of a series on
-#: a machine with an idle core, their upstream elsewhere, 0.45 to 0.75. An upstream on the same machine keeps the other
-#: core busy, and the woken thread comes too late: 0.95. That is a benchmark's, not production's.
-KEPT_FRAC: Final = 0.6
+#: How often a thread loses the GIL in short calls: 0.4 of those that give it away, as strace of gunicorn 27's gthread
+#: counts them. 5 of the thread that accepts, for a request; 8 of the one that runs it, before its first line and for
+#: its answer; 10 of a GET of an upstream by http.client with a time-out, beside its wait. 0.4: of calls of a series on
+#: a machine with an idle core, 0.25 to 0.55. With an upstream on the same machine 0.05: that is a benchmark's.
+DOOR_RELEASES: Final = 2
+REQUEST_RELEASES: Final = 3
+CALL_RELEASES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,6 @@ class Costs:
     door_releases: int = 0
     request_releases: int = 0
     call_releases: int = 0
-    kept_frac: float = 0.0
 
 
 def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
@@ -63,6 +57,5 @@ def costs_of(profile: Profile, host: str, *, front: bool) -> Costs:
         front_us=FRONT_US if front else 0.0,
         door_releases=DOOR_RELEASES if served else 0,
         request_releases=REQUEST_RELEASES if served else 0,
-        call_releases=max(0, calls - KEPT_PER_CALL) if host == "permits" else calls,
-        kept_frac=KEPT_FRAC,
+        call_releases=calls,
     )

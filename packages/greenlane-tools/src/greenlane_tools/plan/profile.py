@@ -27,7 +27,6 @@ __all__ = [
     "Mean",
     "Profile",
     "Route",
-    "Upstream",
     "profile_of",
     "told_dispersion",
     "weighted",
@@ -58,15 +57,6 @@ class Arrivals:
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
-    """What requests call."""
-
-    name: str
-    #: Calls that it takes at the same time. None = not known to be limited.
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """A service."""
 
@@ -81,7 +71,6 @@ class Profile:
     #: That serve requests, and cores that they may use together.
     processes: int = 1
     cores: int = 1
-    upstreams: tuple[Upstream, ...] = ()
     #: Latencies by route, where they were measured.
     measured: Mapping[str, Measured] = field(default_factory=dict)
     #: Requests that one process has in progress at most: threads, connections. None = not known.
@@ -186,7 +175,6 @@ class Profile:
                 "rate_per_s": self.arrivals.rate_per_s,
                 "dispersion": self.arrivals.dispersion,
             },
-            "upstreams": [{"name": each.name, "limit": each.limit} for each in self.upstreams],
             "routes": [route_json(route) for route in self.routes],
             "measured": {name: each.to_json() for name, each in sorted(self.measured.items())},
             "notes": list(self.notes),
@@ -225,13 +213,12 @@ def profile_of(fields: Fields) -> Profile:
         loop_us=fields.perhaps("loop_us", open_=True),
         loop_spread=fields.perhaps("loop_spread"),
         arrivals=_arrivals(fields.table("arrivals"), routes),
-        upstreams=_upstreams(fields, routes),
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),
         measured={name: _measured(each) for name, each in fields.named("measured")},
         notes=fields.texts("notes"),
     )
     requests = fields.whole("requests", found.requests)
-    fields.ignore("anonymous", "memory_mb")
+    fields.ignore("anonymous", "memory_mb", "upstreams")
     fields.end()
     _check(found, fields, requests)
     return found
@@ -249,19 +236,6 @@ def _arrivals(fields: Fields, routes: tuple[Route, ...]) -> Arrivals:
         rule = f"the sum of the routes' rates, {rates:.6g}"
         raise fields.error("rate_per_s", found.rate_per_s, rule, "leave it out, or correct the routes' rate_per_s")
     return found
-
-
-def _upstreams(fields: Fields, routes: tuple[Route, ...]) -> tuple[Upstream, ...]:
-    found: dict[str, Upstream] = {}
-    for each in fields.tables("upstreams"):
-        name, limit = each.text("name"), each.whole("limit", 0, least=1) or None
-        each.end()
-        if name in found:
-            raise each.error("name", name, "each upstream once", "write it once, with its limit")
-        found[name] = Upstream(name, limit)
-    for name in sorted({name for route in routes for name in route.upstreams}):
-        found.setdefault(name, Upstream(name))
-    return tuple(found.values())
 
 
 def _measured(fields: Fields) -> Measured:

@@ -21,7 +21,7 @@ from typing import Final
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import amount, count, share
 from greenlane_tools.plan.measured import Measured
-from greenlane_tools.plan.profile import LOOPS, Arrivals, Mean, Profile, Route, Upstream
+from greenlane_tools.plan.profile import LOOPS, Arrivals, Mean, Profile, Route
 from greenlane_tools.plan.recorded_host import core_speed, host_of, off_s, overhead_ms, seen_s, slots_of, spread
 from greenlane_tools.plan.recorded_steps import Life, Upstreams, shortened, steps_of
 from greenlane_tools.plan.route import Kind, Step
@@ -96,7 +96,6 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
             rate_per_s=math.fsum(route.rate_per_s for route in found),
             dispersion=spread([job.arrival_ns for job in jobs]),
         ),
-        upstreams=tuple(Upstream(each) for each in sorted({name for route in found for name in route.upstreams})),
         routes=tuple(sorted(found, key=lambda route: (-route.rate_per_s, route.route))),
         measured={route: _measured(of) for route, of in by_route.items()},
         notes=(

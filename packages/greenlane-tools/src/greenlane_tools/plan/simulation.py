@@ -2,9 +2,8 @@
 
 The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
 `["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). Its arrivals
-may be requests that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known (or null), how
-many times the sequence's CPU it took if that is known], …]}`, again from the first until there are enough; with
-`"once": true` no more than these, and all count, whatever `jobs` says.
+may be requests that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known (or null)],
+…]}`; then it is these and no more, whatever `jobs` says.
 The set-up is a mapping with these keys; only `host` must be there:
 
     host                    gevent, threads, permits, asyncio, celery
@@ -19,9 +18,9 @@ The set-up is a mapping with these keys; only `host` must be there:
     upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
     placement, pool         {route: "thread" or "process"}; processes for it (1)
     costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {door_releases, request_releases,
-                            call_releases, kept_frac}; each 0. How often a thread gives the GIL away for a moment: the
-                            one that accepts, for a request; the request's own, before its first line and in a call to
-                            an upstream; and the share of these moments after which it has it again before others
+                            call_releases}; each 0. How often a thread loses the GIL in a short call, where others
+                            wait for it: the one that accepts, for a request; the request's own, before its first line
+                            and in a call to an upstream
 
 Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
 they depend on the profile and the seed alone.

@@ -1,7 +1,7 @@
 """What-ifs: changes of what requests do, how many come, or how they are served; of the profile and the set-up.
 
-    --cpu quote=0.5x         its CPU (also +3ms, 12ms); without a route: of all
-    --rate 2x                how many come (also bikes=30/s)
+    --cpu quote=0.5x         its CPU; without a route: of all
+    --rate 2x                how many come (also bikes=2x)
     --split bikes            processes of its own (also bikes,scooters=2: two of them)
 
 A route may be named by a word of it (`bikes` for `GET /v1/bikes/price`) where only one has it. Everything is pure: the
@@ -18,17 +18,15 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.settings.refusal import nearest
-from greenlane_tools.plan.amount import MILLISECONDS, PER_SECOND, Amount, amount
-from greenlane_tools.plan.profile import Mean, Profile, Route, told_dispersion, weighted
-from greenlane_tools.plan.route import Kind, Step, joined
+from greenlane_tools.plan.profile import Profile, Route, told_dispersion
 from greenlane_tools.plan.route import Sequence as Steps
+from greenlane_tools.plan.route import Step, joined
 from greenlane_tools.plan.set_up import SetUp, SetUpLane
 
 __all__ = ["Change", "applied", "asked"]
 
 _COMPUTES: Final = frozenset({"cpu", "free"})
-#: As the fields of a `Mean` stand.
-_ORDER: Final[tuple[Kind, ...]] = ("cpu", "free", "io", "held")
+_TIMES: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*x", re.IGNORECASE)
 _ATTEMPTED: Final = "read a what-if"
 
 
@@ -89,33 +87,23 @@ def asked(
 
 
 def _cpu(profile: Profile, text: str) -> Change:
-    names, how = _named(profile, "--cpu", text)
-    by = amount("--cpu", how, MILLISECONDS)
-    words = f"{_whose(names)} CPU {'is ' if by.how == 'to' else ''}{by.said('ms')}"
-    return _of_routes(
-        f"--cpu {text}", words, names, lambda route: _changed(route, lambda each: _computing(each, by, route))
-    )
+    names, times = _named(profile, "--cpu", text)
+
+    def change(profile: Profile) -> Profile:
+        return _of_routes(profile, names, lambda route: _computing(route, times))
+
+    return Change(f"--cpu {text}", f"{_whose(names)} CPU times {times:.3g}", change, _same)
 
 
 def _rate(profile: Profile, text: str) -> Change:
-    names, how = _named(profile, "--rate", text)
-    by = amount("--rate", how, PER_SECOND)
+    names, times = _named(profile, "--rate", text)
 
     def change(profile: Profile) -> Profile:
-        whole = None if names else by
-        total = profile.arrivals.rate_per_s
-        # Of all together: each route's part stays.
-        factor = whole.of(total) / total if whole and total else 1.0
-        routes = tuple(
-            replace(route, rate_per_s=route.rate_per_s * factor if whole else by.of(route.rate_per_s))
-            if whole or route.route in names else route
-            for route in profile.routes
-        )  # fmt: skip
-        arrivals = replace(profile.arrivals, rate_per_s=sum(route.rate_per_s for route in routes))
-        return replace(profile, routes=routes, arrivals=arrivals)
+        changed = _of_routes(profile, names, lambda route: replace(route, rate_per_s=route.rate_per_s * times))
+        total = sum(route.rate_per_s for route in changed.routes)
+        return replace(changed, arrivals=replace(profile.arrivals, rate_per_s=total))
 
-    words = f"{_whose(names)} rate {'is ' if by.how == 'to' else ''}{by.said('per_s')}"
-    return Change(f"--rate {text}", words, change, _same)
+    return Change(f"--rate {text}", f"{_whose(names)} rate times {times:.3g}", change, _same)
 
 
 def _split(profile: Profile, text: str) -> Change:
@@ -142,68 +130,32 @@ def _same(set_up: SetUp) -> SetUp:
     return set_up
 
 
-def _of_routes(option: str, said: str, names: tuple[str, ...], change: Callable[[Route], Route]) -> Change:
-    def whole(profile: Profile) -> Profile:
-        routes = tuple(change(route) if not names or route.route in names else route for route in profile.routes)
-        return replace(profile, routes=routes)
-
-    return Change(option, said, whole, _same)
+def _of_routes(profile: Profile, names: tuple[str, ...], change: Callable[[Route], Route]) -> Profile:
+    routes = tuple(change(route) if not names or route.route in names else route for route in profile.routes)
+    return replace(profile, routes=routes)
 
 
-def _changed(route: Route, change: Callable[[Steps], Steps]) -> Route:
-    """Its sequences changed, and its exact means by as much as the sampled ones."""
-    sequences = tuple(change(each) for each in route.sequences)
-    after = replace(route, sequences=sequences, mean=None)
-    if route.mean is None:
-        return after
-    was, now, exact = replace(route, mean=None).demand, after.demand, route.mean
-    return replace(after, mean=Mean(*(_scaled(exact.of(kind), was.of(kind), now.of(kind)) for kind in _ORDER)))
+def _computing(route: Route, times: float) -> Route:
+    """Its sequences with so many times the CPU, and its exact means likewise."""
+    mean = route.mean and replace(route.mean, cpu_ms=route.mean.cpu_ms * times, free_ms=route.mean.free_ms * times)
+    return replace(route, sequences=tuple(_scaled(each, times) for each in route.sequences), mean=mean)
 
 
-def _scaled(exact: float, was: float, now: float) -> float:
-    return exact * now / was if was > 0 else exact + now
-
-
-def _computing(steps: Steps, by: Amount, route: Route) -> Steps:
-    """A sequence whose CPU is changed: a factor of all of it, or so much more or less in its longest stretches."""
-    if by.how == "plus":
-        return _kept(steps, _more(steps.steps, by.value))
-    # The mean is looked at for each of the route's sequences: only where it is wanted.
-    mean = weighted(route, lambda each: each.ms("cpu", "free")) if by.how == "to" else 0.0
-    if by.how == "to" and not mean:
-        return _kept(steps, _more(steps.steps, by.value))
-    factor = by.value if by.how == "times" else by.value / mean
-    scaled = (replace(step, ms=step.ms * factor) if step.kind in _COMPUTES else step for step in steps.steps)
-    return _kept(steps, tuple(scaled))
-
-
-def _more(steps: tuple[Step, ...], ms: float) -> tuple[Step, ...]:
-    """`ms` more of CPU where it computes longest; negative: less, of one stretch after the other."""
-    found = list(steps) if any(step.kind == "cpu" for step in steps) else [Step("cpu", 0.0), *steps]
-    order = sorted(
-        (place for place, step in enumerate(found) if step.kind == "cpu"), key=lambda place: -found[place].ms
-    )
-    left = ms
-    for place in order:
-        was = found[place].ms
-        found[place] = replace(found[place], ms=max(0.0, was + left))
-        left += was - found[place].ms
-        if left >= 0:
-            break
-    return tuple(found)
-
-
-def _kept(steps: Steps, found: tuple[Step, ...]) -> Steps:
+def _scaled(steps: Steps, times: float) -> Steps:
     """A sequence is never empty: one without any work waits for no time."""
-    return replace(steps, steps=joined(found) or (Step("io", 0.0),))
+    scaled = (replace(step, ms=step.ms * times) if step.kind in _COMPUTES else step for step in steps.steps)
+    return replace(steps, steps=joined(scaled) or (Step("io", 0.0),))
 
 
-def _named(profile: Profile, option: str, text: str) -> tuple[tuple[str, ...], str]:
-    """The routes that `[ROUTE=]REST` names, () = all, and the rest."""
+def _named(profile: Profile, option: str, text: str) -> tuple[tuple[str, ...], float]:
+    """The routes that `[ROUTE=]2x` names, () = all, and the factor."""
     name, equals, rest = text.rpartition("=")
+    found = _TIMES.fullmatch(rest.strip())
+    if found is None:
+        raise _wrong(option, text, "how many times as much, such as 0.5x, for one route such as bikes=2x")
     if not equals or name.strip() == "*":
-        return (), rest.strip()
-    return (_route(profile, option, text, name.strip()).route,), rest.strip()
+        return (), float(found[1])
+    return (_route(profile, option, text, name.strip()).route,), float(found[1])
 
 
 def _route(profile: Profile, option: str, text: str, name: str) -> Route:

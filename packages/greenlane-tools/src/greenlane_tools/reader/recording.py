@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from functools import cached_property
 from pathlib import Path
@@ -9,12 +10,34 @@ from typing import Final
 
 from greenlane.errors import RecordingError
 from greenlane_tools import _native
-from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
+from greenlane_tools.reader.rows import (
+    Blame,
+    Call,
+    Cost,
+    Held,
+    Job,
+    Look,
+    Own,
+    Process,
+    Sample,
+    Segment,
+    Stack,
+    Unfinished,
+)
+from greenlane_tools.reader.window import Chosen, Window
 
 __all__ = ["SUFFIX", "Recording", "open_recording"]
 
+#: The whole recording.
+ALL: Final = Window()
 #: Of the files that make up a recording.
 SUFFIX: Final = ".glr"
+
+#: A recording of more is looked at first: with so many rows of jobs and calls it takes 2 GB of memory. What has more is
+#: read from its end.
+LARGE_BYTES: Final = 100_000_000
+_MOST_ROWS: Final = 800_000
+_LOOKED_AT_BYTES: Final = 16_000_000
 
 _READ: Final = "read the recording"
 
@@ -25,6 +48,10 @@ _UNREADABLE: Final = {
         "the recorded program ended within its first quarter of a second, or never started: look at its output",
     ),
     "foreign": ("a file that `greenlane record` has written", "give the file that stands behind `-o`"),
+    "outside": (
+        "a time of which something was recorded",
+        "without --last, --from and --to the report says of when it is",
+    ),
     "damaged": ("at least one whole chunk", "the file was changed or cut after it was written: copy it again"),
 }
 
@@ -32,11 +59,15 @@ _UNREADABLE: Final = {
 class Recording:
     """A recording after accounting. Rows are made when they are first asked for, and kept.
 
-    Cost: about a second and 250 MB a million events, once.
+    Cost: about a second a million events, once; memory: about 2 KB a job, at most 2 GB.
     """
 
-    def __init__(self, source: Path | bytes) -> None:
-        self._native = _native.Recording(source) if isinstance(source, bytes) else _read(source)
+    def __init__(self, source: Path | bytes, window: Window = ALL) -> None:
+        chosen = Chosen([], 0, 0)
+        if isinstance(source, bytes):
+            self._native = _native.Recording(source)
+        else:
+            self._native, chosen = _read(source, window)
         parts = self._native.processes()
         #: In the order in which they began.
         self.processes: list[Process] = [
@@ -51,7 +82,7 @@ class Recording:
         #: What the recorder itself could not keep; each a sentence. Empty = it kept everything.
         self.lost: list[str] = _lost(self.processes, counts, unread=unread)
         #: What a reader must know about what is missing, `lost` too; each a sentence. Empty = nothing is.
-        self.notes: list[str] = self.lost + _notes(self.processes, counts, skipped)
+        self.notes: list[str] = [*_cut(chosen, self.processes), *self.lost, *_notes(self.processes, counts, skipped)]
 
     @cached_property
     def jobs(self) -> list[Job]:
@@ -89,6 +120,11 @@ class Recording:
         return [Stack._make(row) for row in self._native.stacks()]
 
     @cached_property
+    def own(self) -> list[Own]:
+        """Where jobs were while they computed, by process and job."""
+        return [Own._make(row) for row in self._native.own()]
+
+    @cached_property
     def looks(self) -> list[Look]:
         """Jobs that were looked at while they computed; none where stacks were not wanted, or by earlier releases."""
         return [Look._make(row) for row in self._native.looks()]
@@ -107,23 +143,26 @@ class Recording:
         return self._native.culprits(process, job, from_ns, to_ns)
 
 
-def open_recording(path: Path | str) -> Recording:
-    """Read a recording: one file, or a folder with the files of its processes.
+def open_recording(path: Path | str, window: Window = ALL) -> Recording:
+    """Read a recording: one file, or a folder with the files of its processes; all of it, or a part.
 
     Raises: RecordingError if there is none, or nothing of it can be read. What is damaged in part is read as far as it
     goes; `Recording.notes` says what is missing.
     """
-    return Recording(Path(path))
+    return Recording(Path(path), window)
 
 
-def _read(path: Path) -> _native.Recording:
+def _read(path: Path, window: Window) -> tuple[_native.Recording, Chosen]:
     paths = sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
     if not paths:
         rule = f"a folder with files named *{SUFFIX}"
         hint = "nothing was recorded there: did the program run under `greenlane record`?"
         raise RecordingError(_READ, name="path", value=str(path), rule=rule, hint=hint)
     try:
-        return _native.Recording(paths)
+        chosen = window.chosen(paths, LARGE_BYTES)
+        if chosen.read_bytes:
+            chosen = window.chosen(paths, _most_bytes(window.chosen(paths, min(_LOOKED_AT_BYTES, LARGE_BYTES))))
+        return _native.Recording(chosen.paths, chosen.from_ns, chosen.to_ns), chosen
     except OSError as error:
         rule = f"a file that can be read ({error.strerror or error})"
         hint = "name the file or folder behind `-o` of `greenlane record`"
@@ -159,6 +198,24 @@ def _lost(processes: list[Process], counts: list[tuple[int, int, int, int]], *, 
         if process.lost_events:
             lost.append(f"{who}: {process.lost_events} events were lost because a buffer was full")
     return lost
+
+
+def _most_bytes(end: Chosen) -> int:
+    """What has as many rows as fit, by how many the end has."""
+    native = _native.Recording(end.paths, end.from_ns, end.to_ns)
+    rows = len(native.jobs()) + len(native.calls()) / 2
+    return max(LARGE_BYTES, round(_MOST_ROWS * end.read_bytes / max(1, rows)))
+
+
+def _cut(chosen: Chosen, processes: list[Process]) -> list[str]:
+    """Of a recording that is too large to be read at once, what was read."""
+    if not chosen.read_bytes:
+        return []
+    clocks = next((process.about for process in processes if "started_unix_ns" in process.about), {})
+    from_ns = chosen.from_ns + int(str(clocks.get("started_unix_ns", 0))) - int(str(clocks.get("started_ns", 0)))
+    since = f", from {datetime.datetime.fromtimestamp(from_ns / 1e9, datetime.UTC):%H:%M:%S} (UTC) on" if clocks else ""
+    read, asked = chosen.read_bytes / 1e6, chosen.asked_bytes / 1e6
+    return [f"this is of its last {read:.0f} MB of {asked:.0f}{since}: --from and --to give another part"]
 
 
 def _chunks(number: int) -> str:

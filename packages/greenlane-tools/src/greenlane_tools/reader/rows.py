@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Look", "Process", "Sample", "Segment", "Stack", "Unfinished"]
+__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Look", "Own", "Process", "Sample", "Segment", "Stack", "Unfinished"]
 
 
 class Process(NamedTuple):
@@ -162,6 +162,19 @@ class Stack(NamedTuple):
     ns: int
     #: How often it was seen so: what `ns` stands on.
     looks: int = 1
+
+
+class Own(NamedTuple):
+    """Where one job was while it computed: samples of jobs that compute for over 10 ms at a time, five a second."""
+
+    process: int
+    job: int
+    route: str
+    #: As in `Stack`.
+    stack: str
+    #: The job's CPU, shared out among its looks.
+    cpu_ns: int
+    looks: int
 
 
 class Look(NamedTuple):

@@ -3,6 +3,7 @@
     subject      the recording as it is looked at here, and a part of it
     split        what a latency consists of; per route: mean and percentiles, and their parts
     tail         per route: what the slow ones exceed the middle by, by kind and culprit
+    own          where jobs spent their own time: CPU by line, I/O, waiting
     culprits     who made whom wait, at which line of code, in which functions
     contention   one long burst or many short ones; slices that the interpreter could not cut
     clocks       upstream's clock beside the application's; arrival, spawn and handler; deadlines of branches
@@ -18,7 +19,7 @@
     text         for a terminal
     brief        on one screen
     page, views  as one HTML file
-    trace, blame_spans   for other tools
+    trace, blame_spans, speedscope, pprof   for other tools
 
 Everything but `page`, `views` and `text` is a pure function of rows.
 """

@@ -8,6 +8,7 @@ from typing import Final
 
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.report.culprits import called
+from greenlane_tools.report.gain import permits_in_force
 from greenlane_tools.report.study import ReportStudy
 
 __all__ = ["brief_lines"]
@@ -55,5 +56,7 @@ def _remedy(study: ReportStudy, culprit: str) -> str:
     if study.contention.verdict == "overcommit":
         return "give it more processes, or fewer jobs in each: no slice is long, there are many"
     if any(job.route == culprit for job in study.recording.jobs):
+        if permits_in_force(study.recording.jobs):
+            return f"shorten that line, or give {culprit} processes of its own: jobs take turns already"
         return f"shorten that line, give {culprit} processes of its own, or serve with {study.remedy}"
     return "move that work out of the process"

@@ -175,16 +175,18 @@ def uncut_of(recording: RecordedRows) -> Uncut:
     """Looks at the jobs that waited most for the GIL. Cost: the lives of up to 1,200 jobs."""
     interval = interval_ns(recording.processes)
     victims = sorted((job for job in recording.jobs if job.wait_ns.get("gil")), key=lambda job: -job.wait_ns["gil"])
-    lives = _Lives(recording)
+    least_ns = INTERVALS * interval
+    lives = _Lives(recording, least_ns)
     looked: dict[str, int] = {}
     uncut: dict[str, int] = {}
     longest: dict[str, int] = {}
-    for victim in victims[:_VICTIMS]:
+    # By time: what a large recording has of a part is read once.
+    for victim in sorted(victims[:_VICTIMS], key=lambda job: (job.process, job.end_ns)):
         for wait in recording.segments(victim.process, victim.job):
             if (wait.state, wait.kind) != ("wait", "gil"):
                 continue
             looked[wait.label] = looked.get(wait.label, 0) + wait.to_ns - wait.from_ns
-            ns, stretch_ns = lives.uncut(victim.process, wait, INTERVALS * interval)
+            ns, stretch_ns = lives.uncut(victim.process, wait)
             if ns:
                 uncut[wait.label] = uncut.get(wait.label, 0) + ns
                 longest[wait.label] = max(longest.get(wait.label, 0), stretch_ns)
@@ -203,31 +205,34 @@ def uncut_of(recording: RecordedRows) -> Uncut:
 class _Lives:
     """Stretches of CPU of those that ran while others waited, read once each."""
 
-    def __init__(self, recording: RecordedRows) -> None:
+    def __init__(self, recording: RecordedRows, least_ns: int) -> None:
         self._recording = recording
+        self._least_ns = least_ns
         self._by_culprit: dict[tuple[int, str], list[Job]] = {}
         for job in recording.jobs:
-            self._by_culprit.setdefault((job.process, job.route), []).append(job)
+            if job.cpu_ns >= least_ns:
+                self._by_culprit.setdefault((job.process, job.route), []).append(job)
         self._read: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
-    def uncut(self, process: int, wait: Segment, least_ns: int) -> tuple[int, int]:
+    def uncut(self, process: int, wait: Segment) -> tuple[int, int]:
         """(ns of the wait in stretches of at least `least_ns`, the longest of them): by the wait's culprit."""
+        least_ns = self._least_ns
         if wait.to_ns - wait.from_ns < least_ns:
             return 0, 0
         if wait.label == "native":  # known to be no bytecode
             return wait.to_ns - wait.from_ns, wait.to_ns - wait.from_ns
         total = longest = 0
         for job in self._by_culprit.get((process, wait.label), ()):
-            if job.cpu_ns < least_ns or job.end_ns <= wait.from_ns or job.arrival_ns >= wait.to_ns:
+            if job.end_ns <= wait.from_ns or job.arrival_ns >= wait.to_ns:
                 continue
-            for begin, end in self._stretches(job, least_ns):
+            for begin, end in self._stretches(job):
                 inside = min(end, wait.to_ns) - max(begin, wait.from_ns)
                 if inside >= least_ns:
                     total += inside
                     longest = max(longest, end - begin)
         return min(total, wait.to_ns - wait.from_ns), longest
 
-    def _stretches(self, job: Job, least_ns: int) -> list[tuple[int, int]]:
+    def _stretches(self, job: Job) -> list[tuple[int, int]]:
         key = (job.process, job.job)
         if key not in self._read:
             if len(self._read) >= _RUNNERS:
@@ -236,6 +241,6 @@ class _Lives:
             self._read[key] = [
                 (each.from_ns, each.to_ns)
                 for each in life
-                if each.state == "cpu" and each.to_ns - each.from_ns >= least_ns
+                if each.state == "cpu" and each.to_ns - each.from_ns >= self._least_ns
             ]
         return self._read[key]

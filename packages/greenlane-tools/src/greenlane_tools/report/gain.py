@@ -28,7 +28,10 @@ from typing import Final
 from greenlane_tools.reader.rows import Blame, Job
 from greenlane_tools.report.split import RouteSplit, levels, nearest, wait_ns
 
-__all__ = ["LANE", "PERMITS", "Gain", "Prediction", "gains_of"]
+__all__ = ["LANE", "MEASURED", "PERMITS", "Gain", "Prediction", "gains_of", "permits_in_force"]
+
+#: By how much it was off: `python -m tests.oncall.remedies --estimates`, p99 of four services as it came with permits.
+MEASURED: Final = "of four services three came at 0.5 to 1.0 times the estimate, one at 13 times (66 ms for 5 ms)"
 
 #: What brings the gain, in words: on threads permits, where the culprits compute on an event loop the lane beside it.
 PERMITS: Final = "permits"
@@ -59,6 +62,11 @@ class Gain:
     levels: Mapping[str, Prediction]
     #: ns that its jobs waited in removable slices, all together.
     removable_ns: int
+
+
+def permits_in_force(jobs: Iterable[Job]) -> bool:
+    """Whether jobs took turns when they were recorded."""
+    return any(job.wait_ns.get("permit") for job in jobs)
 
 
 def gains_of(

@@ -30,7 +30,7 @@ VIEWS: Final = (
         "uncut",
         "unfinished",
     ),
-    *("branch", "load", "cost", "held", "scaling", "gain", "job", "call", "process", "overhead", "note"),
+    *("branch", "load", "cost", "own", "held", "scaling", "gain", "job", "call", "process", "overhead", "note"),
 )
 
 
@@ -38,7 +38,7 @@ def rows_of(study: ReportStudy) -> list[Row]:
     """All rows; None = unknown or not applicable."""
     found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
     found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
-    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _held)
+    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _own, _held)
     for each in (*views, _unfinished, _scaling, _gains):
         found += each(study)
     found += [{"view": "job", **_job(story)} for story in study.stories]
@@ -264,6 +264,19 @@ def _scaling(study: ReportStudy) -> Iterator[Row]:
         "hottest_second_frac": rounded(found.hottest_second_frac),
         "mean_busy_frac": rounded(found.mean_busy_frac),
     }
+
+
+def _own(study: ReportStudy) -> Iterator[Row]:
+    for line in study.own:
+        yield {
+            "view": "own",
+            "route": line.route,
+            "function": line.frame.function,
+            "place": line.frame.place,
+            "cpu_ms": ms(line.cpu_ns),
+            "cpu_frac": line.frac,
+            "looks": line.looks,
+        }
 
 
 def _gains(study: ReportStudy) -> Iterator[Row]:

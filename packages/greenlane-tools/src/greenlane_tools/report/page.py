@@ -15,7 +15,7 @@ from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.calls import calls_view, clocks_view, slowest_view
 from greenlane_tools.report.views.time import latency_view, tail_view
 from greenlane_tools.report.views.timeline import timeline_script, timeline_view
-from greenlane_tools.report.views.waits import blame_view, culprits_view, gain_view
+from greenlane_tools.report.views.waits import blame_view, culprits_view, gain_view, own_view
 from greenlane_tools.report.views.workers import ending_view, workers_view
 
 __all__ = ["page"]
@@ -35,6 +35,7 @@ def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> st
         "latency": ("where the time went", latency_view(study)),
         "tail": ("the slow ones", tail_view(study)),
         "timeline": ("timeline", timeline_view(study)),
+        "own": ("own time", own_view(study)),
         "blame": ("who made whom wait", blame_view(study)),
         "upstreams": ("upstreams", calls_view(study)),
         "slowest": ("slowest jobs", slowest_view(study)),

@@ -19,6 +19,7 @@ __all__ = [
     "WAITS",
     "LatencyLevel",
     "RouteSplit",
+    "lane_of",
     "levels",
     "mean_parts",
     "named",
@@ -58,6 +59,9 @@ _WAITING: Final = {
     "unseen": "blocked in calls that nobody saw",
 }
 T = TypeVar("T")
+#: Of hosts whose jobs run on an event loop, a part of the name; and how threads beside one are called.
+_LOOP_HOSTS: Final = ("gevent", "asgi", "asyncio", "aiohttp", "uvicorn", "tornado", "sanic")
+_THREADS: Final = ("ThreadPoolExecutor", "Thread-", "AnyIO worker", "asyncio_")
 #: Name and share of the percentiles that reports give.
 LEVELS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 #: A percentile further out than its samples carry is not given.
@@ -189,3 +193,12 @@ def _split(route: str, jobs: Sequence[Job]) -> RouteSplit:
         with_deadline=sum(job.deadline_ns > 0 for job in jobs),
         failed=sum(job.status >= 500 or job.status == 1 for job in jobs),
     )
+
+
+def lane_of(job: Job, unit: str) -> str:
+    """Greenlets and tasks run on their loop, a thread is its own lane.
+
+    Parts name their unit and not its kind: the host of the job tells it, and what pools call their threads.
+    """
+    on_loop = any(name in job.host for name in _LOOP_HOSTS) and not unit.startswith(_THREADS)
+    return "loop" if on_loop else unit or "thread"

@@ -13,8 +13,9 @@ from greenlane_tools.report.contention import Contention, Uncut, contention_of, 
 from greenlane_tools.report.culprits import Matrix, StackFrame, matrix_of, own_coroutine, places
 from greenlane_tools.report.ending import ProcessEnding, endings_of
 from greenlane_tools.report.findings import ReportFinding, findings_of
-from greenlane_tools.report.gain import LANE, PERMITS, Gain, gains_of
+from greenlane_tools.report.gain import LANE, PERMITS, Gain, gains_of, permits_in_force
 from greenlane_tools.report.overhead import Overhead, overhead_of
+from greenlane_tools.report.own import OwnLine, own_lines
 from greenlane_tools.report.split import RouteSplit, split_routes
 from greenlane_tools.report.story import Story, stories_of
 from greenlane_tools.report.subject import RecordedRows
@@ -55,6 +56,8 @@ class ReportStudy:
     findings: Sequence[ReportFinding]
     #: Processes that ended with jobs in progress; that in which something ran for longest first.
     endings: Sequence[ProcessEnding]
+    #: Where jobs computed.
+    own: Sequence[OwnLine]
     #: What the recording cost; None = it does not say.
     overhead: Overhead | None
     #: The longest jobs, longest first.
@@ -81,8 +84,9 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     latency_ns = sum(split.latency_ns for split in routes)
     contention = contention_of(recording.blame, latency_ns, fullest, hottest.busy_frac if hottest else None)
     uncut = uncut_of(recording)
+    # Who takes turns already is told nothing of what turns would change.
     gains = gains_of(
-        routes,
+        () if permits_in_force(recording.jobs) else routes,
         recording.blame,
         heavy_ns=round(settings.heavy_ms * 1e6),
         interval_ns=round(settings.interval_ms * 1e6),
@@ -98,7 +102,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return ReportStudy(
         recording=recording,
-        verdict=verdict_of(routes, called, jobs, gains, placed, remedy),
+        verdict=verdict_of(routes, called, jobs, placed),
         contention_said=contention_sentence(contention),
         routes=routes,
         excesses={split.route: excesses(split) for split in routes},
@@ -129,6 +133,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
             endings=endings,
         ),
         endings=endings,
+        own=own_lines(recording.own),
         overhead=overhead_of(recording.costs, recording.processes, recording.samples),
         slowest=slow,
         stories=stories_of(recording, slow),

@@ -1,4 +1,4 @@
-"""The recording as the analyses see it: rows in memory, whoever read them."""
+"""The recording as the analyses see it: rows in memory, whatever read them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Look, Process, Sample, Segment, Stack, Unfinished
+from greenlane_tools.reader.rows import (
+    Blame,
+    Call,
+    Cost,
+    Held,
+    Job,
+    Look,
+    Own,
+    Process,
+    Sample,
+    Segment,
+    Stack,
+    Unfinished,
+)
 
 __all__ = ["RoutePart", "RecordedRows", "of_route"]
 
@@ -41,6 +54,10 @@ class RecordedRows(Protocol):
     @property
     def stacks(self) -> Sequence[Stack]:
         """Where culprits were."""
+
+    @property
+    def own(self) -> Sequence[Own]:
+        """Where jobs were while they computed."""
 
     @property
     def looks(self) -> Sequence[Look]:
@@ -81,6 +98,7 @@ class RoutePart:
     calls: Sequence[Call]
     held: Sequence[Held]
     stacks: Sequence[Stack]
+    own: Sequence[Own]
     looks: Sequence[Look]
     samples: Sequence[Sample]
     costs: Sequence[Cost]
@@ -107,6 +125,7 @@ def of_route(recording: RecordedRows, route: str) -> RoutePart:
         calls=[call for call in recording.calls if call.route == route],
         held=recording.held,
         stacks=recording.stacks,
+        own=[row for row in recording.own if row.route == route],
         looks=recording.looks,
         samples=recording.samples,
         costs=recording.costs,

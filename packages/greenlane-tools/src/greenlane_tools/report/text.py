@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
+from greenlane_tools.reader.rows import Own
 from greenlane_tools.report.ending import place_of
+from greenlane_tools.report.gain import MEASURED
+from greenlane_tools.report.own import OwnLine, own_lines
 from greenlane_tools.report.split import KINDS, named
 from greenlane_tools.report.story import story_sentence
 from greenlane_tools.report.study import ReportStudy
@@ -28,9 +31,11 @@ def sections(study: ReportStudy) -> Iterator[Section]:
         ("who made whom wait", _blame(study)),
         ("upstream's clock beside yours", _upstreams(study)),
         (_slowest(study), _slow_calls(study)),
+        ("where the slowest job computed", _own(own_lines(_of_slowest(study)))),
+        ("where jobs computed", _own(study.own)),
         ("what was running at the end", _endings(study)),
         ("workers", _workers(study)),
-        (f"with {study.remedy}, estimated", _gains(study)),
+        (f"with {study.remedy}, estimated; {MEASURED}", _gains(study)),
     ):
         if rows:
             yield heading, rows, list(rows[0])
@@ -126,6 +131,25 @@ def _slow_calls(study: ReportStudy) -> Sequence[Line]:
             "waited for": f"{each.culprits[0][0]} {duration(each.culprits[0][1])}" if each.culprits else "",
         }
         for each in study.stories[0].calls[:_MOST]
+    ]
+
+
+def _of_slowest(study: ReportStudy) -> list[Own]:
+    slowest = {(job.process, job.job) for job in study.slowest[:1]}
+    return [row for row in study.recording.own if (row.process, row.job) in slowest]
+
+
+def _own(lines: Sequence[OwnLine]) -> Sequence[Line]:
+    return [
+        {
+            "route": line.route,
+            "at": line.frame.place,
+            "in": line.frame.function,
+            "CPU": duration(line.cpu_ns),
+            "of what was seen": share(line.frac),
+            "looks": count(line.looks),
+        }
+        for line in lines[:_MOST]
     ]
 
 

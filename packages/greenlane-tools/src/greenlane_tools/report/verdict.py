@@ -1,8 +1,8 @@
-"""The one sentence: what the dependency took, what the process took, who that was, what permits would change."""
+"""The one sentence: what the dependency took, what the process took, who that was."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
@@ -10,14 +10,11 @@ from greenlane_tools.reader.rows import Job
 from greenlane_tools.report.clocks import UpstreamClocks
 from greenlane_tools.report.contention import WORTH_FRAC, Contention
 from greenlane_tools.report.culprits import StackFrame, called
-from greenlane_tools.report.gain import PERMITS, Gain
 from greenlane_tools.report.split import RouteSplit, neighbours, told
 from greenlane_tools.report.tail import culprits_of, excesses
 
 __all__ = ["contention_sentence", "verdict_of"]
 
-#: A gain smaller than this share of what is now is not promised: the estimate is not that good.
-_WORTH_GAIN: Final = 0.1
 #: A second culprit below this share is not worth a name.
 _WORTH_NAMING: Final = 0.1
 #: Lateness of slow calls below this is not what somebody was called for.
@@ -28,9 +25,7 @@ def verdict_of(
     routes: Sequence[RouteSplit],
     upstreams: Sequence[UpstreamClocks],
     jobs: Mapping[tuple[int, int], Job],
-    gains: Iterable[Gain],
     places: Mapping[str, StackFrame],
-    remedy: str = PERMITS,
 ) -> str:
     """The sentence about the worst that the recording holds.
 
@@ -38,18 +33,16 @@ def verdict_of(
         upstreams: as `clocks.upstreams` gives them.
         jobs: by process and number.
         places: the line of each culprit.
-        remedy: what the gains stand for.
     """
     if not routes:
         return "No job ended while this was recorded."
-    predicted = {gain.route: _gain(gain, remedy) for gain in gains}
     worst = next((each for each in upstreams if _late(each)), None)
     latency_ns, wait_ns = sum(split.latency_ns for split in routes), sum(split.wait_ns for split in routes)
     if worst is not None and wait_ns >= WORTH_FRAC * latency_ns:
-        return _about_upstream(worst, jobs, predicted, places)
+        return _about_upstream(worst, jobs, places)
     if wait_ns < WORTH_FRAC * latency_ns:
         return _quiet(routes, latency_ns)
-    return _about_route(max(routes, key=_victim_weight), predicted, places)
+    return _about_route(max(routes, key=_victim_weight), places)
 
 
 def contention_sentence(found: Contention) -> str:
@@ -96,10 +89,7 @@ def _victim_weight(split: RouteSplit) -> float:
 
 
 def _about_upstream(
-    worst: UpstreamClocks,
-    jobs: Mapping[tuple[int, int], Job],
-    gains: Mapping[str, str],
-    places: Mapping[str, StackFrame],
+    worst: UpstreamClocks, jobs: Mapping[tuple[int, int], Job], places: Mapping[str, StackFrame]
 ) -> str:
     slow = neighbours([call for call in worst.calls if call.ready_ns], 0.99)
     concerned = {
@@ -109,11 +99,11 @@ def _about_upstream(
     times = f" ({factor(worst.factor)})" if worst.slow_wire_ns and worst.factor >= 1 else ""
     return (
         f"{worst.route}: {what} took {duration(worst.slow_wire_ns)}, your process {duration(worst.slow_late_ns)}{times}"
-        f"{_culprit(list(concerned.values()), places)}{gains.get(worst.route, '')}."
+        f"{_culprit(list(concerned.values()), places)}."
     )
 
 
-def _about_route(split: RouteSplit, gains: Mapping[str, str], places: Mapping[str, StackFrame]) -> str:
+def _about_route(split: RouteSplit, places: Mapping[str, StackFrame]) -> str:
     level = split.levels.get("p99", split.levels["mean"])
     slow = neighbours(split.jobs, 0.99)
     waits = {kind: ns for kind, ns in level.parts.items() if kind not in ("cpu", "io", "residual")}
@@ -125,7 +115,7 @@ def _about_route(split: RouteSplit, gains: Mapping[str, str], places: Mapping[st
         over = f" ({share(excess.wait_frac)} of what it exceeds p50 by)"
     return (
         f"{split.route}: p99 is {duration(level.latency_ns)}, of which {waited} is waiting{over}, mostly "
-        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}{gains.get(split.route, '')}."
+        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}."
     )
 
 
@@ -155,10 +145,3 @@ def _culprit(jobs: Sequence[Job], places: Mapping[str, StackFrame]) -> str:
 
 def _place(name: str, places: Mapping[str, StackFrame]) -> str:
     return f", {places[name].place}" if name in places else ""
-
-
-def _gain(gain: Gain, remedy: str) -> str:
-    at = gain.levels.get("p99")
-    if at is None or at.about_ns > at.now_ns * (1 - _WORTH_GAIN):
-        return ""
-    return f"; with {remedy} p99 would be about {duration(at.about_ns)} instead of {duration(at.now_ns)}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.lab.made import PRICING, Sample, run, sample
 
 from greenlane_tools.lab.run.judged import conclusion
-from greenlane_tools.lab.run.payers import paid, payers_table
+from greenlane_tools.lab.run.payers import laws, paid, payers_table
 from greenlane_tools.lab.run.rows import pooled
 
 
@@ -40,3 +42,14 @@ def test_the_last_line_names_who_pays_most() -> None:
 def test_without_threads_there_is_nothing_to_compare() -> None:
     rows = pooled(PRICING, RUNS[2:])
     assert payers_table(PRICING, rows) == "" and "Who pays" not in conclusion(PRICING, rows)
+
+
+def test_what_any_order_would_take_is_said_beside_what_ours_takes() -> None:
+    shares = {"bikes": 0.2, "quote": 0.8}
+    classes = tuple(replace(one, cpu_share_frac=shares.get(one.name, 0.0)) for one in PRICING.classes)
+    scenario = replace(PRICING, classes=tuple(one for one in classes if one.cpu_share_frac))
+    assert laws(scenario, pooled(scenario, RUNS)) == [  # 0.2 x 80 ms of 0.8 x 100 ms
+        "ideal order at 0.9: for what the light classes gain the others' mean is 1.20 of gthread-64's "
+        "(conservation law); it is 1.50"
+    ]
+    assert laws(scenario, pooled(scenario, RUNS[2:])) == []

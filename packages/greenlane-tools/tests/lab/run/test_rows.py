@@ -21,7 +21,7 @@ FIELDS = {
     "contender", "endpoint", "stage", "lane", "phase", "utilisation_frac", "rate_factor", "offered_per_s", "done_per_s",
     "within_deadline_frac", "within_deadline_low_frac", "within_deadline_high_frac",
     "p50_ms", "p95_ms", "p99_ms", "p999_ms", "samples", "cpu_ms_per_job", "cpu_utilisation_frac", "pss_mb",
-    "errors", "lost", "effects_doubled", "calls_repeated",
+    "errors", "lost", "effects_doubled", "calls_repeated", "mean_ms",
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""uvicorn, FastAPI: every tenth profile is fetched anew, by a client that blocks the loop for 600 ms."""
+"""uvicorn, FastAPI: every tenth profile is fetched again, by a client that blocks the loop for 600 ms."""
 
 import asyncio
 import os

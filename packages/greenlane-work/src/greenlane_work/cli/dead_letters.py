@@ -1,4 +1,4 @@
-"""`greenlane dead-letters`: orders that are not run any more, why, and sending them again."""
+"""`greenlane dead-letters`: orders that were given up, why, and sending them again."""
 
 from __future__ import annotations
 
@@ -82,4 +82,7 @@ def _row(letter: DeadLetter) -> dict[str, object]:
     }
 
 
-COMMAND: Final = Command("dead-letters", "show orders that are not run any more, or send them again", _declare, _run)
+COMMAND: Final = Command(
+    "dead-letters", "show dead letters (tasks that were given up), or send them again", _declare, _run,
+    examples=("greenlane dead-letters orders", "greenlane dead-letters orders --send-again --all"),
+)  # fmt: skip

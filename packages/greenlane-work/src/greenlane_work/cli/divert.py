@@ -202,4 +202,7 @@ def _show(rows: Sequence[Row], columns: Mapping[str, Sequence[str]], output: Out
             output.table(of_kind, names)
 
 
-COMMAND: Final = Command("divert", "send a share of orders or requests elsewhere, or show it", _declare, _run)
+COMMAND: Final = Command(
+    "divert", "send a share of orders or requests to another queue or version", _declare, _run,
+    examples=("greenlane divert orders --to orders-v2 --share 30%", "greenlane divert orders --status"),
+)  # fmt: skip

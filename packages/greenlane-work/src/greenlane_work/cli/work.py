@@ -1,9 +1,8 @@
-"""`greenlane work`: Celery's own worker with Greenlane's pool."""
+"""`greenlane celery`: Celery's own worker with Greenlane's pool."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 from typing import Final
 
@@ -16,7 +15,7 @@ from greenlane.settings import settings_of
 from greenlane_work.cli.secret import refuse_passwords
 from greenlane_work.settings import WorkSettings
 
-__all__ = ["CELERY", "COMMAND"]
+__all__ = ["CELERY"]
 
 #: Options of Celery's worker that would give it another pool, or another process: how they are spelt, what to do.
 _REFUSED: Final = {
@@ -26,18 +25,18 @@ _REFUSED: Final = {
 _PACKAGE: Final = "greenlane_work.celery"
 _TASKS: Final = tuple(name for name in settings_of(WorkSettings) if name.startswith("task_"))
 _SETTINGS: Final = (*_TASKS, "control_dir", "heavy_ms", "mode")
+_SHOWN: Final = ("task_store", "task_attempts", "task_hard_limit_s", "mode")
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("app", metavar="APP", help="the Celery app, as `celery -A` takes it: module or module:app")
+    parser.add_argument("app", metavar="APP", help="the Celery app, as for `celery -A`: module:app")
     parser.usage = f"{parser.prog} [OPTION ...] APP [-- CELERY_OPTION ...]"
-    parser.epilog = "After `--` stand options of `celery worker`: -- -Q orders -n one@%%h -l INFO"
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--threads", action="store_true", help="orders in threads (the default)")
-    how.add_argument("--green", action="store_true", help="orders in green threads; gevent patches the process first")
+    how.add_argument("--threads", action="store_true", help="tasks in threads (the default)")
+    how.add_argument("--green", action="store_true", help="tasks in green threads, by gevent")
     parser.add_argument("--slots", dest="setting.task_slots", metavar="N", help="same as --task-slots")
     parser.add_argument("--key", dest="setting.task_key", metavar="KEY", help="same as --task-key")
-    declare_settings(parser, WorkSettings, _SETTINGS)
+    declare_settings(parser, WorkSettings, _SETTINGS, shown=_SHOWN)
 
 
 def _run(arguments: argparse.Namespace, _output: Output) -> int:
@@ -78,8 +77,10 @@ def _celery(celery: object, arguments: argparse.Namespace, slots: int) -> int:
     return 0
 
 
-COMMAND: Final = Command(
-    "work", "run a Celery worker that one slow upstream cannot stop", _declare, _run, passes_on=True
-)
-#: The same, by the name of what it runs.
-CELERY: Final = dataclasses.replace(COMMAND, name="celery")
+CELERY: Final = Command(
+    "celery", "run a Celery worker that one slow upstream cannot block", _declare, _run, passes_on=True,
+    examples=(
+        "greenlane celery shop:app --key kwargs.merchant -- -Q orders -l INFO",
+        "greenlane celery --green shop:app --slots 500",
+    ),
+)  # fmt: skip

@@ -49,7 +49,7 @@ class Folder:
         try:
             share = decoded(text, flow)
         except NotAShare as error:
-            rule, hint = f"a share ({error})", "set it again: it is then written anew"
+            rule, hint = f"a share ({error})", "set it again: it is then written afresh"
             attempted = "read the diversion"
             raise DiversionUnreadable(attempted, name="file", value=str(path), rule=rule, hint=hint) from None
         self._known[flow] = (stamp, share)

@@ -68,7 +68,7 @@ class RedisKeys:
         try:
             return decoded(text, flow)
         except NotAShare as error:
-            rule, hint = f"a share ({error})", "set it again: it is then written anew"
+            rule, hint = f"a share ({error})", "set it again: it is then written afresh"
             key = self._prefix + flow
             raise DiversionUnreadable("read the diversion", name="key", value=key, rule=rule, hint=hint) from None
 

@@ -28,7 +28,7 @@ _log = logging.getLogger("greenlane.diversion")
 
 
 class ShareWatch:
-    """One flow as this process sees it. Its thread starts with the first question, also anew in a forked child."""
+    """One flow as this process sees it. Its thread starts with the first question, also again in a forked child."""
 
     def __init__(self, place: SharePlace, flow: str) -> None:
         """Nothing is read yet."""

@@ -31,7 +31,7 @@ __all__ = ["SQLite"]
 _FORMAT: Final = 1
 #: "glor": `file` and whoever opens it can tell whose it is.
 _APPLICATION: Final = 0x676C6F72
-#: What a write waits for another process's before it is tried anew: some hundred commits of a fast disk.
+#: What a write waits for another process's before it is tried again: some hundred commits of a fast disk.
 _BUSY_S: Final = 0.5
 #: Keys of one SELECT: SQLite before 3.32 takes at most 999 parameters.
 _MOST_KEYS: Final = 500
@@ -127,7 +127,7 @@ class SQLite(OneConnection):
         yield from readable(rows)
 
     def tidy(self) -> Tidied:
-        """Forget what is over its time among the next thousand orders; see `Backend`. Starts anew after the last."""
+        """Forget what is over its time among the next thousand orders; see `Backend`. Starts again after the last."""
         now_s = time.time()
         over_s = {state.value: now_s - self._retention.seconds(state) for state in State}
         with self._transaction("tidy the store") as connection:
@@ -181,7 +181,7 @@ class SQLite(OneConnection):
             # SQLite would go on writing to a file that no other process finds, and all would be done twice.
             self._opened.close()
             self._opened = None
-            rule = "the one that was opened; it was moved, deleted or replaced, and is opened anew"
+            rule = "the one that was opened; it was moved, deleted or replaced, and is opened again"
             hint = "stop the workers before you move it: what they wrote last is in the other one"
             raise StoreUnavailable("write to the store", name="file", value=self.place, rule=rule, hint=hint)
         if self._opened is None:
@@ -320,7 +320,7 @@ def _start(pid: int) -> str:
 def _file(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:  # what is wrong is said when it is opened anew
+    except OSError:  # what is wrong is said when it is opened again
         return None
     return found.st_dev, found.st_ino
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final
 from weakref import WeakKeyDictionary
 
-from celery import bootsteps
+from celery import bootsteps, signals
+from celery.exceptions import InvalidTaskError, NotRegistered
 from celery.utils.quorum_queues import detect_quorum_queues
 from celery.worker.control import Panel
 from kombu.common import ignore_errors
@@ -54,6 +55,7 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
             c.app.conf.broker_channel_error_retry = True
             flow.line.errors = c.connection_errors + c.channel_errors
             flow.settlement.queues = _queues(c, flow)
+            flow.settlement.results.app = c.app
             flow.settlement.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
             flow.put_back()
 
@@ -140,7 +142,7 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
         ("on_unknown_message", "it is no message of Celery's"),
         ("on_invalid_task", "it is no valid task"),
     ):
-        setattr(c, name, _burying(flow, reason))
+        setattr(c, name, _burying(c, flow, reason))
     c.on_unknown_task = _unknown(c, flow)
     c.create_task_handler = _guarded(c, flow, c.create_task_handler)
     update = c.update_strategies
@@ -188,6 +190,8 @@ def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
 
         def on_task_received(message: Any) -> Any:
             try:
+                if flow.postpone(message, c.strategies):
+                    return None
                 done = received(message)
                 if flow.taken is not None and flow.taken.stage is Stage.ENDED:
                     forgotten(flow.taken)  # Celery has put it into its tables again since
@@ -199,7 +203,7 @@ def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
                     # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
                     _log.exception("a bug of Greenlane: an order was received and could not be begun")
                     return None
-                flow.bury_message(message, f"it cannot be read: {error!r}")
+                flow.bury_message(message, f"it cannot be read: {error!r}", error)
                 return None
 
         return on_task_received
@@ -207,20 +211,24 @@ def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
     return create_task_handler
 
 
-def _burying(flow: OrderFlow, reason: str) -> Any:
+def _burying(c: Any, flow: OrderFlow, reason: str) -> Any:
     """What Celery would throw away: to the dead letters. Celery calls these with (body, message[, error])."""
 
     def bury(*arguments: Any) -> None:
         message = next(each for each in arguments if hasattr(each, "delivery_info"))
         error = next((each for each in arguments if isinstance(each, BaseException)), None)
-        flow.bury_message(message, reason if error is None else f"{reason}: {error!r}")
+        said = reason if error is None else f"{reason}: {error!r}"
+        flow.bury_message(message, said, error or InvalidTaskError(reason))
+        signals.task_rejected.send(sender=c, message=message, exc=error)
 
     return bury
 
 
 def _unknown(c: Any, flow: OrderFlow) -> Any:
     def unknown(body: Any, message: Any, error: Any) -> None:
-        flow.return_message(message, f"no task {message.headers.get('task')!r} is registered here")
+        name, task_id = message.headers.get("task"), message.headers.get("id")
+        flow.return_message(message, f"no task {name!r} is registered here", NotRegistered(name))
+        signals.task_unknown.send(sender=c, message=message, exc=error, name=name, id=task_id)
 
     return unknown
 
@@ -234,7 +242,7 @@ def _queues(c: Any, flow: OrderFlow) -> Queues:
     def connect() -> Any:
         options = {**(app.conf.broker_transport_options or {})}
         if rabbitmq:
-            options["confirm_publish"] = True
+            options["confirm_publish"] = False  # the publisher asks for them itself, for many messages at once
         return _safe(app.connection_for_write(transport_options=options))
 
     def queue_of(message: Any) -> str:

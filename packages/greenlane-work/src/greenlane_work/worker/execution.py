@@ -116,12 +116,14 @@ class Execution:
             return self._kept(order, task, *order.kept)
         if self._store is None:
             order.attempts += 1
+            known, result = self._asked(order, task, args, kwargs) if order.in_doubt else (False, None)
         else:
             _name_callbacks(task.request)
             known, result = self._begin(order, task, args, kwargs)
-            if known:
-                self.counts.done_before += 1
-                return result
+        if known:
+            self.counts.done_before += 1
+            return result
+        if self._store is not None:
             self._hold(order, order.token)
         # This attempt's own: a thread that was given up may speak when the next attempt has begun.
         token = order.token
@@ -162,9 +164,10 @@ class Execution:
 
     def in_doubt(self, order: Order, reason: str) -> None:
         """Say, without waiting, that nobody knows how the running attempt ended. For the owner of the channel."""
-        from greenlane_work.store import Kind
-
+        order.in_doubt = True
         if order.token:
+            from greenlane_work.store import Kind
+
             self._store.submit(Kind.UNKNOWN, _store_key(order), lambda _answer: None, reason=reason, token=order.token)
 
     def _begin(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
@@ -222,38 +225,42 @@ class Execution:
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """Nobody knows how the last attempt ended: ask whoever can know."""
-        key = _store_key(order)
         ask = inspect.getattr_static(task, ASK, None)
         if isinstance(ask, staticmethod):
             ask = ask.__func__
         if ask is None:
             self.counts.calls_repeated += 1
-            order.note("repeated", "the last attempt's end is unknown, and the task has no `ask`")
+            if self._store is not None:
+                order.note("repeated", "the last attempt's end is unknown, and the task has no `ask`")
             return False, None
         self.counts.asked += 1
         try:
             result = ask(*args, **kwargs)
             if result is None:
-                self._store.absent(key, token=order.token)
+                order.in_doubt = False
+                if self._store is not None:
+                    self._store.absent(_store_key(order), token=order.token)
                 return False, None
         except BaseException as error:
             _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
             self.in_doubt(order, f"asked: {self.said(error)}")
             self._again(order, task, error, self._most)
             raise
-        self._done(order, task, result, order.token)
+        if self._store is not None:
+            self._done(order, task, result, order.token)
         return True, result
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        no_effect = isinstance(error, (Reject, *expected(task))) or nothing_sent(error)
+        # Also where an attempt that was given up says so, when the next one has begun.
+        order.in_doubt |= not no_effect
         if self._store is not None:
             key = _store_key(order)
             if isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
-            elif isinstance(error, (Reject, *expected(task))) or nothing_sent(error):
-                self._store.failed(key, self.said(error), token=token)
             else:
-                self._store.unknown(key, self.said(error), token=token)
+                (self._store.failed if no_effect else self._store.unknown)(key, self.said(error), token=token)
         self._again(order, task, error, self.attempts_of(order, error))
 
     def attempts_of(self, order: Order, error: BaseException) -> int:

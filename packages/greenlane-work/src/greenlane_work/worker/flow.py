@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 
 from billiard.einfo import ExceptionWithTraceback
-from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
+from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded, WorkerLostError
+from celery.worker.state import task_ready
 
 from greenlane._native import Start, Upstreams
 from greenlane_work.headers import RETURNS
@@ -103,12 +104,26 @@ class OrderFlow:
         False: it waits or runs here no longer.
         """
         self.totals.received += 1
-        order = self._reading.order(request)
+        try:
+            order = self._reading.order(request)
+        except Exception:
+            task_ready(request)  # it becomes no order: Celery's tables have it already
+            raise
         order.not_before_ns = not_before_ns
         self.taken = order
         if not self.settlement.waits(order):
             self._admit(order)
         return order.stage in (Stage.PARKED, Stage.RUNNING)
+
+    def postpone(self, message: Any, tasks: Container[str]) -> bool:
+        """Send an order away whose time is far off, before Celery reads it; False: it is received as any other."""
+        found = self._reading.far_off(message, self.settings.task_parked_most_s, tasks)
+        if found is None or self.settlement.is_leaving(found[0]) or self.parked.known(found[0].identity) is not None:
+            return False
+        self.totals.received += 1
+        self._far_off(*found)
+        self._make_room()
+        return True
 
     def _admit(self, order: Order) -> None:
         known = self.parked.known(order.identity)
@@ -127,9 +142,12 @@ class OrderFlow:
         """Keep it until its time, or send it away until then; a message must not stay here for long."""
         left_s = (at_ns - time.monotonic_ns()) / 1e9
         if left_s > self.settings.task_parked_most_s:
-            self.settlement.give_back(order, "its time is far off", left_s - self.settings.task_parked_most_s / 2)
+            self._far_off(order, left_s)
         else:
             self._later(order, at_ns)
+
+    def _far_off(self, order: Order, left_s: float) -> None:
+        self.settlement.give_back(order, "its time is far off", left_s - self.settings.task_parked_most_s / 2)
 
     def turn(self) -> None:
         """Start what may start; be called again when that may change."""
@@ -174,32 +192,33 @@ class OrderFlow:
         """Whether a message goes elsewhere because it was delivered before: it may have ended whoever took it.
 
         Quorum queues count deliveries and the store counts attempts. Where nobody counts, a message that comes again is
-        published anew with its count, and the old one acknowledged.
+        published again with its count, and the old one acknowledged.
         """
         headers = order.request.request_dict
         count = headers.get(_DELIVERY_COUNT)
         counted = isinstance(count, int) or self.store is not None
         deliveries = count if isinstance(count, int) else order.deliveries
         if deliveries >= self.settings.task_deliveries:
-            self.settlement.bury(order, "deliveries", f"delivered {deliveries + 1} times")
+            said = f"delivered {deliveries + 1} times"
+            self.settlement.bury(order, "deliveries", said, WorkerLostError(said))
             return True
         if counted or not order.redelivered:
             return False
         self.settlement.count(order)
         return True
 
-    def bury_message(self, message: Any, reason: str) -> None:
-        """To the dead letters, what never became an order."""
+    def bury_message(self, message: Any, reason: str, error: BaseException) -> None:
+        """To the dead letters, what never became an order; whoever waits for its result gets this error."""
         self.totals.received += 1
-        self.settlement.bury(self._reading.unreadable(message), "malformed", reason)
+        self.settlement.bury(self._reading.unreadable(message), "malformed", reason, error)
 
-    def return_message(self, message: Any, reason: str) -> None:
+    def return_message(self, message: Any, reason: str, error: BaseException) -> None:
         """Back to the broker, for another version of the application, until it has come too often."""
         self.totals.received += 1
         order = self._reading.unreadable(message)
         returns = message.headers.get(RETURNS)
         if isinstance(returns, int) and returns >= self.settings.task_deliveries:
-            self.settlement.bury(order, "unregistered", reason)
+            self.settlement.bury(order, "unregistered", reason, error)
         else:
             self.settlement.give_back(order, reason)
 
@@ -210,7 +229,7 @@ class OrderFlow:
             revoked = order.request.revoked()
         except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
             self.parked.ended(order, CallOutcome.CANCELLED)
-            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}")
+            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}", error)
             return
         if revoked:
             self.parked.ended(order, CallOutcome.CANCELLED)
@@ -252,8 +271,7 @@ class OrderFlow:
 
     def _given_up(self, order: Order, reason: str) -> None:
         self.parked.ended(order, CallOutcome.TIMED_OUT)
-        if self.store is not None:
-            self.execution.in_doubt(order, reason)
+        self.execution.in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:

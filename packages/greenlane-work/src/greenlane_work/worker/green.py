@@ -95,7 +95,7 @@ class GreenPool(Pool):
                 name="pool",
                 value="greenlane_work.celery:GreenPool",
                 rule="a process whose modules gevent has patched before anything else",
-                hint="greenlane work --green APP does it; or gevent.monkey.patch_all() on top of the app's module",
+                hint="greenlane celery --green APP does it; or gevent.monkey.patch_all() on top of the app's module",
             )
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from datetime import datetime
 from typing import Any, Final
+
+from celery.worker.state import revoked, revoked_stamps
 
 from greenlane.probes import enqueued
 from greenlane_work.headers import ORDER, count_of
 from greenlane_work.keys import KeyFunction
-from greenlane_work.order import Order
+from greenlane_work.order import Identity, Order
 from greenlane_work.worker.delivery import Delivery, Line
 from greenlane_work.worker.totals import Totals
 
@@ -64,10 +67,11 @@ class OrderReader:
         order = Order(
             self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
         )
-        order.identity = (request.type, request.id, count_of(headers.get("retries")), count_of(headers.get(_NESTING)))
+        order.identity = _identity(headers, request.type, request.id)
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
-        order.came = (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
+        order.in_doubt |= order.redelivered or order.identity[2] > 0
+        order.came = _came(order)
         if request.expires is not None:
             order.expires_at = request.expires.timestamp()
         # Celery settles nothing by itself: a message that is settled twice ends the worker.
@@ -82,6 +86,35 @@ class OrderReader:
             order.arrival_ns = max(order.arrival_ns, enqueued.moment_ns(request.eta))
         return order
 
+    def far_off(self, message: Any, least_s: float, tasks: Container[str]) -> tuple[Order, float] | None:
+        """Give an order that nobody had before and that begins later than this, and in how many seconds; else None.
+
+        Ten thousand of them may stand before others in a queue, which would wait for a request of Celery's for each.
+        """
+        headers = message.headers if isinstance(message.headers, dict) else {}
+        eta = headers.get("eta")
+        if not eta or headers.get("expires") or (message.delivery_info or {}).get("redelivered") or revoked_stamps:
+            return None
+        name, number = headers.get("task"), headers.get("id")
+        try:
+            at = datetime.fromisoformat(eta)
+            left_s = at.timestamp() - time.time() if at.tzinfo is not None else 0.0
+        except (TypeError, ValueError, OverflowError):
+            return None  # whatever is wrong with it is Celery's to say
+        if left_s <= least_s or not isinstance(name, str) or not isinstance(number, str):
+            return None
+        if name not in tasks or number in revoked:
+            return None
+        self._numbers += 1
+        order = Order(self._numbers, order_id="", key="", name=name, size=len(message.body or b""))
+        order.identity = _identity(headers, name, number)
+        order.read(headers)
+        if order.deliveries:
+            return None
+        order.came = _came(order)
+        order.delivery = Delivery(message, self._line)
+        return order, left_s
+
     def unreadable(self, message: Any) -> Order:
         """Give an order for a message that is to become none here, so that it can be settled like one."""
         self._numbers += 1
@@ -93,6 +126,14 @@ class OrderReader:
         order.read(headers)
         order.delivery = Delivery(message, self._line)
         return order
+
+
+def _identity(headers: Mapping[str, Any], name: str, number: str) -> Identity:
+    return (name, number, count_of(headers.get("retries")), count_of(headers.get(_NESTING)))
+
+
+def _came(order: Order) -> tuple[object, ...]:
+    return (order.identity, order.deliveries, order.returns, order.attempts, order.earlier)
 
 
 def _nothing(*_arguments: object) -> None:

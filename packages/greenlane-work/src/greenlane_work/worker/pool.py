@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
 import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from celery import signals
 from celery.concurrency.base import BasePool
 
 from greenlane._native import Upstreams
@@ -76,7 +78,7 @@ class Pool(BasePool):  # type: ignore[misc]
             jobs=self._jobs(settings),
         )
         status = Status(self.flow, "green" if self.is_green else "threads")
-        process.count_besides(status.counters)
+        process.add_counters(status.counters)
         if settings.control_dir:
             from greenlane.wiring import shown
 
@@ -90,6 +92,8 @@ class Pool(BasePool):  # type: ignore[misc]
     def on_start(self) -> None:
         """Threads are started on demand; from here on signals are ours."""
         self.ending.listen()
+        # The one process that there is: programs connect here to what no fork may inherit.
+        signals.worker_process_init.send(sender=self._hostname)
         # The app and its modules stay: the collector need not look at them again for every some hundred orders.
         gc.collect()
         gc.freeze()
@@ -98,6 +102,8 @@ class Pool(BasePool):  # type: ignore[misc]
         """Wait for what runs, bounded."""
         self.ending.wait(self.flow, getattr(self.flow.consumer, "connection", None))
         self.flow.close()
+        code = self.ending.exit_code
+        signals.worker_process_shutdown.send(sender=self._hostname, pid=os.getpid(), exitcode=code)
 
     on_terminate = on_stop
 
@@ -108,6 +114,22 @@ class Pool(BasePool):  # type: ignore[misc]
     def terminate_job(self, number: int, signal: Any = None) -> None:
         """Celery's `revoke --terminate`: as at the soft limit."""
         self.flow.stop_order(number)
+
+    def grow(self, n: int = 1) -> None:
+        """Refuse Celery's remote commands `pool_grow` and `pool_shrink`."""
+        raise HostError(
+            "change the number of places",
+            name="task_slots",
+            value=self.limit,
+            rule="the number that the worker was started with",
+            hint="start another worker, or this one with another --concurrency",
+        )
+
+    shrink = grow
+
+    @property
+    def _hostname(self) -> str:
+        return str(getattr(self.flow.consumer, "hostname", ""))
 
     @property
     def num_processes(self) -> int:

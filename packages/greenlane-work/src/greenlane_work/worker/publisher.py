@@ -4,10 +4,14 @@ A connection of its own, on a thread (or greenlet) of its own: a confirmation ta
 broker is gone; the owner of the channel waits for neither. What cannot be published now is tried again until it can,
 or until its original is no longer ours (`still`). While the broker is away all letters wait; a letter that the broker
 refuses (no right to declare its queue, headers beyond a frame) is set aside, and the others go on.
+
+What waits to be published goes together, and is confirmed together: ten thousand orders whose time is far off would
+otherwise keep those behind them in the queue waiting for ten thousand round trips.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import logging
 import threading
@@ -17,7 +21,10 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
+from amqp.exceptions import MessageNacked
 from kombu import Connection, Queue
+
+from greenlane_work.worker.confirms import Confirms
 
 __all__ = ["Letter", "Publisher"]
 
@@ -31,6 +38,8 @@ _ASIDE_MOST_S: Final = 60.0
 _TRIMMED_FROM: Final = 2
 #: A confirmation that takes longer is a lost one. Arbitrary.
 _CONFIRM_S: Final = 10
+#: Letters that are published together. Arbitrary: a connection lost meanwhile may double as many.
+_TOGETHER: Final = 128
 #: Headers that the broker writes, about the way that a message came.
 _OF_THE_BROKER: Final = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "compression")
 
@@ -56,7 +65,7 @@ Visit = Callable[[Connection], object]
 
 
 class Publisher:
-    """Publishes letters in their order. `connect` gives a connection with publisher confirms on."""
+    """Publishes letters in their order. `confirms`: by RabbitMQ's own way, which is switched on here."""
 
     def __init__(self, connect: Callable[[], Connection], *, confirms: bool) -> None:
         self._connect = connect
@@ -65,6 +74,9 @@ class Publisher:
         self._declared: set[str] = set()
         self._connection: Connection | None = None
         self._producer: Any = None
+        self._confirming: Confirms | None = None
+        # What was taken from the queue and is not to go together with what was before it.
+        self._next_one: list[Letter | Visit | None] = []
         # Letters that were refused: (when to try again, monotonic s; a number; the letter).
         self._aside: list[tuple[float, int, Letter]] = []
         # A visit waits; the last one failed, and that was logged.
@@ -101,7 +113,7 @@ class Publisher:
     def _run(self) -> None:
         while (letter := self._next()) is not None:
             if isinstance(letter, Letter):
-                self._deliver(letter)
+                self._deliver(self._together(letter))
             else:
                 self._let_in(letter)
         for _, _, letter in self._aside:
@@ -110,6 +122,8 @@ class Publisher:
 
     def _next(self) -> Letter | Visit | None:
         while True:
+            if self._next_one:
+                return self._next_one.pop()
             left_s = self._aside[0][0] - time.monotonic() if self._aside else None
             if left_s is not None and left_s <= 0:
                 return heapq.heappop(self._aside)[2]
@@ -117,6 +131,20 @@ class Publisher:
                 return self._letters.get(timeout=left_s)
             except Empty:
                 pass
+
+    def _together(self, letter: Letter) -> list[Letter]:
+        """Give it, and what waits behind it. One that was refused goes alone: nobody else's is to fail with it."""
+        letters = [letter]
+        while not letter.failures and len(letters) < _TOGETHER:
+            try:
+                more = self._letters.get_nowait()
+            except Empty:
+                break
+            if not isinstance(more, Letter):
+                self._next_one.append(more)
+                break
+            letters.append(more)
+        return letters
 
     def _let_in(self, visit: Visit) -> None:
         try:
@@ -133,35 +161,76 @@ class Publisher:
         if self._connection is None:
             connection = self._connect()
             connection.ensure_connection(max_retries=1, timeout=_CONFIRM_S)
-            self._connection, self._producer = connection, connection.Producer()
+            producer = connection.Producer()
+            self._confirming = Confirms(producer.channel) if self._confirms else None
+            self._connection, self._producer = connection, producer
         return self._connection
 
-    def _deliver(self, letter: Letter) -> None:
-        """Publish it, or set it aside; the broker is waited for."""
-        connected = False
-        while letter.still() and not self._stopping:
+    def _deliver(self, letters: list[Letter]) -> None:
+        """Publish them, or set them aside; the broker is waited for."""
+        while True:
+            letters = self._wanted(letters)
+            if not letters:
+                return
+            connected = False
             try:
                 self._connected()
                 connected = True
-                self._send(letter)
+                refused = self._send(letters)
             except Exception as error:
-                letter.failures += 1
                 self._close()
-                if letter.failures == 1:
-                    _log.warning("an order cannot be handed to %s yet: %r", letter.queue.name, error)
+                if connected and len(letters) > 1:
+                    for letter in letters:  # nobody knows which of them it was
+                        self._deliver([letter])
+                    return
+                self._failed(letters[0], error, aside=connected)
+                if connected:
+                    return
+                time.sleep(_PAUSE_S)
             else:
-                self.published += 1
-                letter.done(True)
+                for place, letter in enumerate(letters):
+                    if place in refused:
+                        # It may be gone when this is tried again, and what is published to none is thrown away.
+                        self._declared.discard(letter.queue.name)
+                        self._failed(letter, MessageNacked(), aside=True)
+                    else:
+                        self.published += 1
+                        letter.done(True)
                 return
-            if connected:
-                pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
-                heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
-                return
-            time.sleep(_PAUSE_S)
-        letter.done(False)
 
-    def _send(self, letter: Letter) -> None:
-        self._declare(letter.queue)
+    def _wanted(self, letters: list[Letter]) -> list[Letter]:
+        """Give those that are still to be published."""
+        wanted = []
+        for letter in letters:
+            if letter.still() and not self._stopping:
+                wanted.append(letter)
+            else:
+                letter.done(False)
+        return wanted
+
+    def _failed(self, letter: Letter, error: Exception, *, aside: bool) -> None:
+        letter.failures += 1
+        if letter.failures == 1:
+            _log.warning("an order cannot be handed to %s yet: %r", letter.queue.name, error)
+        if aside:
+            pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
+            heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
+
+    def _send(self, letters: list[Letter]) -> list[int]:
+        """Publish them and wait until the broker has them; give the places of those that it refused."""
+        for letter in letters:
+            self._declare(letter.queue)
+        if self._confirming is None:
+            with getattr(self._producer.channel, "together", contextlib.nullcontext)():
+                for letter in letters:
+                    self._publish(letter)
+            return []
+        for letter in letters:
+            self._publish(letter)
+            self._confirming.sent()
+        return self._confirming.wait(_CONFIRM_S)
+
+    def _publish(self, letter: Letter) -> None:
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
         headers = {**kept, **letter.headers}
@@ -171,8 +240,6 @@ class Publisher:
         options = {
             name: properties[name] for name in ("correlation_id", "reply_to", "priority") if properties.get(name)
         }
-        if self._confirms:
-            options["confirm_timeout"] = _CONFIRM_S
         self._producer.publish(
             message.body,
             exchange="",
@@ -195,7 +262,7 @@ class Publisher:
             self._declared.add(queue.name)
 
     def _close(self) -> None:
-        connection, self._connection, self._producer = self._connection, None, None
+        connection, self._connection, self._producer, self._confirming = self._connection, None, None, None
         self._declared.clear()
         if connection is not None:
             try:

@@ -2,7 +2,7 @@
 
     QUEUE.later.5s      RabbitMQ: orders that had no room; the broker puts each back into QUEUE after its time
     QUEUE.later         Redis: the same, by when they are due; see `redis_take`
-    QUEUE.dead          orders that are not run any more, with their history
+    QUEUE.dead          dead letters: orders that were given up, with their history
 
 On RabbitMQ both are quorum queues, and what has waited is put back at least once (3.10 or later). Dead letters may be
 looked at as often as anybody likes: RabbitMQ 4 drops what was put back into a quorum queue 21 times unless the queue

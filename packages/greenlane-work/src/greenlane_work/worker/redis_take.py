@@ -15,12 +15,15 @@ every `_LOOK_S`. Redis 6.2 or later; with an older one kombu's way is kept, and 
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from queue import Empty
 from time import monotonic, time
 from typing import Any, Final
 
 from kombu.transport.redis import QoS
+from kombu.transport.virtual.base import QoS as VirtualQoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 from redis.exceptions import NoScriptError
@@ -90,11 +93,20 @@ def put_back(channel: Any, queue: str) -> None:
 
 
 class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
-    """Gives back what dead workers had, without kombu's lock.
+    """Writes down once what is taken, and gives back what dead workers had, without kombu's lock.
 
     Whoever asks for that lock and then dies, or stops waiting for a Redis that stands still, has it for five minutes:
     nobody gives anything back meanwhile. Without it two workers may look at once; each order is moved by one of them.
     """
+
+    #: Of the message that was taken last: it is written down as taken already.
+    taken: str = ""
+
+    def append(self, message: Any, delivery_tag: str) -> None:
+        if delivery_tag == self.taken:
+            VirtualQoS.append(self, message, delivery_tag)
+        else:
+            super().append(message, delivery_tag)
 
     def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 10) -> None:
         self._vrestore_count += 1
@@ -119,6 +131,7 @@ class _Taking:
         self._asked: list[str] = []
         self._waits = False
         self._old: bool | None = None
+        self._later: list[tuple[str, str, float]] | None = None
         super().__init__(*arguments, **options)
 
     def _put(self: Any, queue: str, message: Any, **options: Any) -> None:
@@ -128,8 +141,26 @@ class _Taking:
         # A worker that dies with it gives it back to the queue that it came to.
         message["properties"]["delivery_info"] |= {"exchange": "", "routing_key": queue.removesuffix(LATER)}
         due_s = message["headers"].get(DUE, 0)
+        if self._later is not None:
+            self._later.append((queue, dumps(message), due_s))
+            return
         with self.conn_or_acquire() as client:
             client.zadd(queue, {dumps(message): due_s})
+
+    @contextlib.contextmanager
+    def together(self: Any) -> Iterator[None]:
+        """Write what is published to wait in one go, when it ends."""
+        waiting: list[tuple[str, str, float]] = []
+        self._later = waiting
+        try:
+            yield
+        finally:
+            self._later = None
+        if waiting:
+            with self.conn_or_acquire() as client, client.pipeline(transaction=False) as pipe:
+                for queue, message, due_s in waiting:
+                    pipe.zadd(queue, {message: due_s})
+                pipe.execute()
 
     def _brpop_start(self: Any, timeout: float | None = None) -> None:
         if self._old is None:
@@ -173,7 +204,9 @@ class _Taking:
         place, item = taken
         queue = self._asked[place - 1].rsplit(self.sep, 1)[0]
         self._queue_cycle.rotate(queue)
-        self.connection._deliver(loads(bytes_to_str(item)), queue)
+        message = loads(bytes_to_str(item))
+        self.qos.taken = message["properties"]["delivery_tag"]
+        self.connection._deliver(message, queue)
         return True
 
 

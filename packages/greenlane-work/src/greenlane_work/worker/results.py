@@ -1,28 +1,37 @@
 """What Celery is told of an order beside its tracer: its request tables, its events, and the results of dead orders.
 
 A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
-task, as Celery itself would: whoever waits for the result, and a chord that counts it, hears of it.
+task, as Celery itself would: whoever waits for the result, and a chord that counts it, hears of it. So is that of a
+message that became no order, as far as it can be read: its task's id stands in its headers, its chord in its body.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Final
 
 from billiard.einfo import ExceptionInfo
 from celery import signals
+from celery.app.task import Context
 from celery.worker.state import task_ready, task_reserved
+from kombu.serialization import loads, prepare_accept_content
 
 from greenlane_work.order import Order
 
 __all__ = ["Results", "forgotten", "reserved", "scheduled", "tell"]
 
 _log = logging.getLogger("greenlane.work")
+
+#: What may be read of a body that the app does not accept: these run nothing.
+_PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
+#: What stands in a body beside the arguments: who else waits for this task.
+_WAITING: Final = ("callbacks", "errbacks", "chain", "chord")
 
 
 def forgotten(order: Order, *, successful: bool = False) -> None:
@@ -65,6 +74,8 @@ class Results:
     def __init__(self) -> None:
         self._failed: SimpleQueue[tuple[Order, BaseException, Callable[[], object]] | None] = SimpleQueue()
         self._started = False
+        # Set by the step: Celery's app.
+        self.app: Any = None
 
     def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
         """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
@@ -81,7 +92,10 @@ class Results:
         while (item := self._failed.get()) is not None:
             order, error, then = item
             try:
-                _mark_failed(order.request, error)
+                if order.request is None:
+                    _mark_unread(self.app, order.delivery.message, error)
+                else:
+                    _mark_failed(order.request, error)
             except Exception as refused:
                 _log.warning("the failure of order %s could not be written down: %r", order.id, refused)
             then()
@@ -104,3 +118,27 @@ def _mark_failed(request: Any, error: BaseException) -> None:
         traceback=error.__traceback__,
         einfo=info,
     )
+
+
+def _mark_unread(app: Any, message: Any, error: BaseException) -> None:
+    context = _context(message)
+    if context is None:
+        return
+    task = app.tasks.get(context.task)
+    stores = app.conf.task_store_errors_even_if_ignored or not context.ignore_result
+    backend = app.backend if task is None else task.backend
+    backend.mark_as_failure(context.id, error, request=context, store_result=stores)
+
+
+def _context(message: Any) -> Any:
+    """Give what Celery's backends want to know of a message that became no order; None = it names no task's id."""
+    headers = message.headers
+    if not isinstance(headers, dict) or not isinstance(headers.get("id"), str):
+        return None
+    context = Context({"task": None, **headers}, delivery_info=message.delivery_info or {})
+    context.reply_to = (message.properties or {}).get("reply_to")
+    context.correlation_id = (message.properties or {}).get("correlation_id")
+    with contextlib.suppress(Exception):
+        _, _, beside = loads(message.body, message.content_type, message.content_encoding, accept=_PLAIN)
+        context.update({name: beside[name] for name in _WAITING if name in beside})
+    return context

@@ -46,7 +46,7 @@ class Settlement:
         self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
-        self._results = Results()
+        self.results = Results()
         # Set by the step, at each connection.
         self.queues: Queues | None = None
 
@@ -63,11 +63,15 @@ class Settlement:
 
     def stop(self) -> None:
         """Send nothing more."""
-        self._results.stop()
+        self.results.stop()
         if self.queues is not None:
             self.queues.stop()
 
     # --- delivered once more ----------------------------------------------------------------------------------------
+
+    def is_leaving(self, order: Order) -> bool:
+        """A copy of it is on its way."""
+        return order.identity in self._leaving
 
     def waits(self, order: Order) -> bool:
         """Keep an order back whose copy is on its way: begun now, it could end this worker with both."""
@@ -152,7 +156,7 @@ class Settlement:
             return
         self._leave(order)
         letter = functools.partial(self._send, order, queues.dead, death.headers())
-        self._results.failed(order, error, lambda: self._owner.post(letter))
+        self.results.failed(order, error, lambda: self._owner.post(letter))
 
     def give_back(self, order: Order, reason: str, least_s: float = 0.0) -> None:
         """Back to its queue, after a while; `least_s`: it must not begin sooner anyway."""

@@ -63,7 +63,9 @@ class Shutdown:
         self._signals += 1
         if self._signals == 1:
             self._began = time.monotonic()
-            state.should_stop = _INTERRUPTED if number == signal.SIGINT else 0
+            code = state.should_stop = _INTERRUPTED if number == signal.SIGINT else 0
+            name = getattr(self.controller, "hostname", None)
+            signals.worker_shutting_down.send(sender=name, sig=signal.Signals(number).name, how="Warm", exitcode=code)
         self._owner.wake()
 
     def wait(self, flow: OrderFlow, connection: Any) -> None:
@@ -90,6 +92,12 @@ class Shutdown:
             _log.error("ending: %d orders were cut off; the broker gives them to other workers", self.cut_off)
             if self.controller is not None:
                 self.controller.exitcode = _CUT_OFF
+
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with, as far as is known."""
+        code = getattr(self.controller, "exitcode", None)
+        return code if isinstance(code, int) else state.should_stop or 0
 
     def _leave(self, **_ignored: Any) -> None:
         """Threads that will not end must not keep the process: the connection is closed, all that counts is written."""

@@ -27,3 +27,5 @@ class Command:
     # The words of which one stands first, and the one that is meant where none does: `greenlane plan FILE`.
     subcommands: tuple[str, ...] = ()
     implied: str = ""
+    # Command lines; the help shows them as they are.
+    examples: tuple[str, ...] = ()

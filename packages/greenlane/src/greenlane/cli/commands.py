@@ -1,4 +1,4 @@
-"""Which commands there are: each distribution brings its own, as entry points of the group `greenlane.commands`."""
+"""Which commands there are: ours in groups; other distributions bring theirs as entry points `greenlane.commands`."""
 
 from __future__ import annotations
 
@@ -10,41 +10,58 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.errors import SettingsError
 
-__all__ = ["DISTRIBUTIONS", "installed", "known", "missing"]
+__all__ = ["DISTRIBUTIONS", "GROUPS", "OLD", "installed", "known", "missing"]
 
-_GROUP: Final = "greenlane.commands"
+_ENTRY_POINTS: Final = "greenlane.commands"
 
-#: Our commands in the order of the help, and the distribution that brings each.
+#: The commands as `greenlane --help` groups them.
+GROUPS: Final[Mapping[str, Sequence[str]]] = {
+    "Diagnose": ("record", "report", "top"),
+    "Run": ("serve", "celery", "export"),
+    "Operate": ("status", "mode", "divert", "dead-letters", "config", "doctor"),
+    "Plan": ("plan",),
+    "Lab": ("lab", "demo"),
+    "Help": ("explain", "inside"),
+}
+#: The modules of the guest's own commands.
+_OURS: Final[Mapping[str, str]] = {
+    "record": "greenlane.cli.record",
+    "status": "greenlane.cli.status",
+    "mode": "greenlane.cli.mode",
+    "config": "greenlane.cli.config",
+    "doctor": "greenlane.cli.doctor",
+    "explain": "greenlane.cli.explain",
+    "inside": "greenlane.cli.inside.command",
+}
+_OTHERS: Final[Mapping[str, Sequence[str]]] = {
+    "greenlane-tools": ("report", "top", "plan", "lab", "demo"),
+    "greenlane-serve": ("serve", "export"),
+    "greenlane-work": ("celery", "divert", "dead-letters"),
+}
+#: The distribution that brings each of our commands.
 DISTRIBUTIONS: Final[Mapping[str, str]] = {
-    "record": "greenlane",
-    "report": "greenlane-tools",
-    "plan": "greenlane-tools",
-    "lab": "greenlane-tools",
-    "demo": "greenlane-tools",
-    "top": "greenlane-tools",
-    "serve": "greenlane-serve",
-    "export": "greenlane-serve",
-    "work": "greenlane-work",
-    "celery": "greenlane-work",
-    "divert": "greenlane-work",
-    "dead-letters": "greenlane-work",
-    "config": "greenlane",
-    "check": "greenlane",
-    "mode": "greenlane",
-    "learned": "greenlane",
-    "inside": "greenlane",
-    "version": "greenlane",
+    **dict.fromkeys(_OURS, "greenlane"),
+    **{name: distribution for distribution, names in _OTHERS.items() for name in names},
+}
+#: Names of earlier releases, and what is run in their place.
+OLD: Final[Mapping[str, Sequence[str]]] = {
+    "work": ("celery",),
+    "check": ("doctor",),
+    "learned": ("config", "--learned"),
+    "version": ("--version",),
 }
 
 
 @functools.cache
 def _found() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=_GROUP)}
+    ours = {name: EntryPoint(name, f"{module}:COMMAND", _ENTRY_POINTS) for name, module in _OURS.items()}
+    return {entry.name: entry for entry in entry_points(group=_ENTRY_POINTS) if entry.name not in OLD} | ours
 
 
 def known() -> Sequence[str]:
     """Names of all commands: ours, then what other distributions bring."""
-    return list(dict.fromkeys([*DISTRIBUTIONS, *sorted(_found())]))
+    ours = [name for names in GROUPS.values() for name in names]
+    return list(dict.fromkeys([*ours, *sorted(_found())]))
 
 
 def missing() -> Sequence[str]:

@@ -1,28 +1,22 @@
-"""`greenlane learned`: what stands in a file of learned bursts."""
+"""`greenlane config --learned FILE`: what a file of learned bursts holds."""
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Final
 
-from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.errors import LearnedFileError
 
-__all__ = ["COMMAND"]
+__all__ = ["show"]
 
 COLUMNS: Final = ("route", "phase", "samples", "mean_ms", "released_frac")
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="the learned_file of a service")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-
-
-def _run(arguments: argparse.Namespace, output: Output) -> int:
-    rows = _rows(arguments.file)
-    if arguments.json:
+def show(path: Path, output: Output, *, as_json: bool) -> int:
+    """Prints the file; LearnedFileError where it cannot be read."""
+    rows = _rows(path)
+    if as_json:
         output.document("learned", rows)
     else:
         output.table(rows, COLUMNS)
@@ -41,14 +35,12 @@ def _rows(path: Path) -> list[dict[str, object]]:
     return [
         {
             "route": route,
-            "phase": one.phase,
+            "phase": number,
             "samples": one.samples,
             "mean_ms": round(one.mean_ns / 1_000_000, 3),
             "released_frac": round(one.free / one.looks, 3) if one.looks else None,
         }
         for route, phases in sorted(stored.items())
-        for one in phases
+        # The job's first phase first; a place itself tells people nothing.
+        for number, one in enumerate(sorted(phases, key=lambda one: one.place != 0))
     ]
-
-
-COMMAND: Final = Command("learned", "show a file of learned bursts", _declare, _run)

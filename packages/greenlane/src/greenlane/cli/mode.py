@@ -18,6 +18,10 @@ __all__ = ["COMMAND"]
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mode", choices=MODES, help="on = permits in force, observe = only count, off = plain threads")
     parser.add_argument("--route", help='this route only, as `greenlane top` shows it ("GET /bikes/<id>")')
+    parser.add_argument(
+        "--preempt-ms", type=float, metavar="MS", help="phases over so much CPU stand still while others go before "
+        "them, from now on (CPython 3.12 and later); 0 = none. Not for one route alone",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="one JSON object")
     declare_running(parser)
 
@@ -25,7 +29,12 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.route is not None:
         _check_route(arguments, output)
-    request = {"do": "mode", "mode": arguments.mode, "route": arguments.route}
+    if arguments.preempt_ms is not None and arguments.route is not None:
+        raise ControlError(
+            "switch the mode", name="--preempt-ms", value=arguments.preempt_ms, rule="whole processes",
+            hint="leave --route out",
+        )  # fmt: skip
+    request = {"do": "mode", "mode": arguments.mode, "route": arguments.route, "preempt_ms": arguments.preempt_ms}
     found, refused = answers(arguments, request, output)
     rows = [{"pid": answer["pid"], "mode": answer["mode"], "route": arguments.route} for answer in found]
     if arguments.json:
@@ -48,4 +57,7 @@ def _check_route(arguments: argparse.Namespace, output: Output) -> None:
         raise ControlError("switch the mode", name="route", value=arguments.route, rule=rule, hint=hint)
 
 
-COMMAND: Final = Command("mode", "switch running processes: on, observe or off", _declare, _run)
+COMMAND: Final = Command(
+    "mode", "switch running processes: on, observe or off", _declare, _run,
+    examples=("greenlane mode observe", "greenlane mode off --route 'GET /report'"),
+)  # fmt: skip

@@ -6,19 +6,26 @@ import argparse
 import contextlib
 import io
 import os
-import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, TextIO
+from typing import Final, TextIO
 
 from greenlane._native import __version__
 from greenlane.cli.command import Command
-from greenlane.cli.commands import DISTRIBUTIONS, installed, known, missing
+from greenlane.cli.commands import DISTRIBUTIONS, GROUPS, OLD, installed, known, missing
 from greenlane.cli.output import Output
+from greenlane.cli.parser import Parser, described
 from greenlane.errors import GreenlaneError
-from greenlane.settings.refusal import nearest
 
 __all__ = ["run"]
+
+# Two ways to run that are no commands of ours.
+_HINTS: Final = {
+    "Run": (
+        "  gunicorn      gunicorn -k greenlane.hosts.gunicorn.Worker --threads 64 app:app",
+        "  uvicorn       app.add_middleware(Greenlane), from greenlane.hosts.asgi",
+    )
+}
 
 
 def run(argv: Sequence[str]) -> int:
@@ -32,6 +39,7 @@ def run(argv: Sequence[str]) -> int:
         output.out.flush()
     except GreenlaneError as error:
         output.say(f"greenlane: {error}")
+        _point_to_page(error, output)
         return error.exit_code
     except KeyboardInterrupt:
         _silence(output.out)
@@ -49,8 +57,13 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str], output: Output) -> int:
+    argv = _renamed(argv, output)
     commands = _wanted(argv)
     parser = _parser(commands)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow; see `greenlane[completion]`
+        import argcomplete
+
+        argcomplete.autocomplete(parser)
     argv, passed_on = _split(argv, commands)
     argv = _with_implied(argv, commands)
     arguments, unknown = parser.parse_known_args(argv)
@@ -62,6 +75,15 @@ def _run(argv: Sequence[str], output: Output) -> int:
         return 2
     chosen: Command = arguments.command
     return chosen.run(arguments, output)
+
+
+def _renamed(argv: Sequence[str], output: Output) -> Sequence[str]:
+    """With today's name of a command, and one line of notice for a name of earlier releases."""
+    if not argv or argv[0] not in OLD:
+        return argv
+    words = OLD[argv[0]]
+    output.say(f"greenlane: `greenlane {argv[0]}` is now `greenlane {' '.join(words)}`")
+    return [*words, *argv[1:]]
 
 
 def _wanted(argv: Sequence[str]) -> list[Command]:
@@ -88,44 +110,47 @@ def _with_implied(argv: Sequence[str], commands: Sequence[Command]) -> Sequence[
     return [argv[0], meant.implied, *argv[1:]]
 
 
-class _Parser(argparse.ArgumentParser):
-    """Usage errors in the form of our other errors: what is wrong, then one hint."""
-
-    def error(self, message: str) -> NoReturn:
-        hint = self._nearest(message) or f"see `{self.prog} --help`"
-        self.exit(2, f"{self.prog}: {message}\nhint: {hint}\n")
-
-    def _nearest(self, message: str) -> str:
-        found = re.search(r"invalid choice: '([^']+)'|unrecognized arguments: ([^\s=]+)", message)
-        if not found:
-            return ""
-        choices = [str(choice) for action in self._actions for choice in action.choices or ()]
-        return nearest(found[1], choices) if found[1] else nearest(found[2], self._option_string_actions)
-
-
 def _parser(chosen: Sequence[Command]) -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="greenlane",
+        usage="greenlane COMMAND [OPTION ...]    (greenlane COMMAND --help explains one)",
         description="Keeps Python services fast when they mix CPU work and I/O in one process.",
-        epilog=_epilog(),
-        allow_abbrev=False,
+        epilog=_epilog(chosen),
     )
     parser.add_argument("--version", action="version", version=f"greenlane {__version__}")
     parser.set_defaults(command=None, parser=parser)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    # The epilog lists them in groups.
+    commands = parser.add_subparsers(metavar="COMMAND", help=argparse.SUPPRESS, prog="greenlane", parser_class=Parser)
     for command in chosen:
-        sub = commands.add_parser(command.name, help=command.summary, description=command.summary, allow_abbrev=False)
+        options = described(command.summary, command.examples)
+        del options["help"]
+        sub = commands.add_parser(command.name, **options)
         command.declare(sub)
         sub.set_defaults(command=command, parser=sub)
     return parser
 
 
-def _epilog() -> str:
+def _epilog(chosen: Sequence[Command]) -> str:
+    summaries = {command.name: command.summary for command in chosen}
+    grouped = {name for names in GROUPS.values() for name in names}
+    lines = []
+    for title, names in {**GROUPS, "More": [name for name in summaries if name not in grouped]}.items():
+        lines += [f"{title}:"] if any(name in summaries for name in names) else []
+        lines += [f"  {name:<14}{summaries[name]}" for name in names if name in summaries]
+        lines += _HINTS.get(title, ())
     absent: dict[str, list[str]] = {}
     for name in missing():
         absent.setdefault(DISTRIBUTIONS[name], []).append(name)
-    more = "".join(f"{', '.join(names)}: pip install {distribution}. " for distribution, names in absent.items())
-    return f"{more}Exit codes: 0 well, 1 the run failed, 2 usage or settings."
+    lines += [f"Not installed: {', '.join(names)} (pip install {where})" for where, names in absent.items()]
+    return "\n".join([*lines, "", "Exit codes: 0 well, 1 the run failed, 2 usage or settings."]).replace("%", "%%")
+
+
+def _point_to_page(error: GreenlaneError, output: Output) -> None:
+    from greenlane.cli.explain import number_of
+
+    number = number_of(error.code)
+    if number:
+        output.say(f"more: greenlane explain {number}")
 
 
 def _silence(stream: TextIO) -> None:

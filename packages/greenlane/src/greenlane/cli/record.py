@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -42,6 +43,8 @@ _LONGEST_SILENCE_S: Final = 60.0
 #: Jobs of a larger recording are not counted at its end: it takes a second for each so many.
 _COUNTED_MB: Final = 20
 _MOST_SECONDS: Final = 7 * 86_400
+_UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
+_MOST_LAST_S: Final = 365 * 86_400
 _NOT_RECORDED: Final = (
     "the command must run Python {version} with its environment and site: not `python -S`, `-I` or `-E`, "
     "no other interpreter, no `env -i`, and no service that runs already. "
@@ -59,6 +62,15 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seconds", metavar="N", type=_seconds, help="record so long; the command goes on")
     parser.add_argument("--pid", metavar="PID", type=int, help="record a service that runs, until Ctrl-C or --seconds")
+    parser.add_argument("--last", metavar="TIME", type=_duration, help="keep only the last of it: 90s, 10m, 2h")
+    parser.add_argument("--snapshot", action="store_true", help="save what TARGET has of the last TIME into FILE")
+    parser.add_argument(
+        "--when",
+        metavar="TRIGGER",
+        action="append",
+        default=[],
+        help='with --snapshot: wait, and save at each "GET /x p99 > 500ms", "lag > 100ms", "5xx > 1%%", and SIGUSR1',
+    )
     parser.add_argument("--no-stacks", action="store_true", help="do not sample stacks of who makes others wait")
     parser.add_argument(
         "--off", action="store_true", help="with a COMMAND: begin switched off; else: switch TARGET off"
@@ -82,9 +94,18 @@ def _seconds(text: str) -> float:
     raise argparse.ArgumentTypeError(f"{text!r}, expected a number from 0.1 to {_MOST_SECONDS} (s)")
 
 
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"(\d+)([smh]?)", text)
+    if found is None or not 0 < int(found[1]) * _UNITS_S[found[2]] <= _MOST_LAST_S:
+        raise argparse.ArgumentTypeError(f"{text!r}, expected a time such as 90s, 10m or 2h")
+    return int(found[1]) * _UNITS_S[found[2]]
+
+
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     rest: list[str] = arguments.rest
     command = rest[1:] if rest[:1] == ["--"] else rest
+    if arguments.snapshot:
+        return _snapshot(arguments, command, output)
     if arguments.merge:
         return _merge(_one(arguments, command), output)
     if arguments.on or arguments.status or (arguments.off and _is_target(command)):
@@ -136,6 +157,21 @@ def _switch(arguments: argparse.Namespace, target: str, output: Output) -> int:
     else:
         output.table(rows, record_live.COLUMNS)
     return 0 if rows else 1
+
+
+def _snapshot(arguments: argparse.Namespace, words: list[str], output: Output) -> int:
+    from greenlane.cli import record_snapshot
+
+    if len(words) > 1:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(words[1:])}")
+    target = words[0] if words else ""
+    if arguments.when:
+        triggers = [record_snapshot.Trigger(text) for text in arguments.when]
+        record_snapshot.watch(target, arguments.output, arguments.last, triggers, output)
+        return 0
+    file = arguments.output or Path(time.strftime("greenlane-%Y%m%d-%H%M%S.glr"))
+    record_snapshot.save(target, file, arguments.last, output, force=arguments.force)
+    return 0
 
 
 def _merge(file: Path, output: Output) -> int:
@@ -241,6 +277,7 @@ def _environment(parts: Parts, settings: Settings, control_dir: str, arguments: 
         "GREENLANE_RECORD_FOLDER": str(parts.folder),
         "GREENLANE_RECORD_ON": "false" if arguments.off else "true",
         "GREENLANE_RECORD_MAX_MB": f"{settings.record_max_mb:g}",
+        "GREENLANE_RECORD_LAST_S": f"{arguments.last or settings.record_last_s:.0f}",
         "GREENLANE_RECORD_STACKS": "false" if arguments.no_stacks or not settings.record_stacks else "true",
         "GREENLANE_CONTROL_DIR": control_dir,
     }
@@ -393,4 +430,10 @@ def _still(number: int) -> str:
     return f"{_count(number, 'process')} that it started still {'records' if number == 1 else 'record'}"
 
 
-COMMAND: Final = Command("record", "record an unchanged program: greenlane record -- gunicorn app:app", _declare, _run)
+COMMAND: Final = Command(
+    "record", "record an unchanged program: who waited, for whom, on which line", _declare, _run,
+    examples=(
+        "greenlane record -o shop.glr -- gunicorn -k gthread --threads 64 shop:app",
+        "greenlane record --pid 4711 --seconds 60",
+    ),
+)  # fmt: skip

@@ -1,7 +1,8 @@
 """`greenlane record --pid PID`: records a service that runs, with the processes below it, and leaves it as it was.
 
-The processes let themselves be attached to: they have a control socket, and Greenlane is installed and off in them.
-Processes that the service starts meanwhile are attached to as they come.
+The processes let themselves be attached to: they have a control socket, and Greenlane is installed and off in them. On
+CPython 3.14 and later others are asked to open one. Processes that the service starts meanwhile are attached to as
+they come.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from greenlane.cli.output import Output
 from greenlane.cli.record_command import children
 from greenlane.cli.record_live import control_dir_of
 from greenlane.cli.record_parts import CONTROL, Parts
+from greenlane.cli.record_remote import Remote
 from greenlane.control.client import Process, ask, processes
 from greenlane.errors import ControlError, GreenlaneError
 from greenlane.settings import Settings
@@ -45,17 +47,12 @@ class Attached:
     def __init__(self, pid: int, parts: Parts, settings: Settings, output: Output) -> None:
         self._pid = pid
         self._output = output
-        self._directory = _directory_of(pid)
-        self._request = {
-            "do": "attach",
-            "record_folder": str(parts.folder),
-            "control_dir": str(self._directory),
-            "record_max_mb": settings.record_max_mb,
-            "record_stacks": settings.record_stacks,
-        }
         self._parts = parts
+        self._settings = settings
         self._known: dict[int, Process] = {}
         self._refused: dict[int, ControlError] = {}
+        self._remote: Remote | None = None
+        self._directory = _directory_of(pid)
 
     def record(self, seconds: float | None) -> int:
         """Record for so long, or until Ctrl-C; give how many processes were.
@@ -66,31 +63,55 @@ class Attached:
         until_s = None if seconds is None else time.monotonic() + seconds
         with _interrupted_by_ending(), contextlib.suppress(KeyboardInterrupt):
             try:
-                self._prepare()
-                self._attach()
+                directory = self._prepare()
+                patient_s = time.monotonic() + (_PLACED_S if self._remote else 0.0)
+                self._attach(directory)
+                while not self._known and self._pid not in self._refused and time.monotonic() < patient_s:
+                    time.sleep(_LOOK_S / 10)
+                    self._attach(directory)
                 if not self._known:
-                    raise next(iter(self._refused.values()), _not_listening(self._pid, self._directory))
+                    raise next(iter(self._refused.values()), self._silent(directory))
                 self._output.say(f"greenlane: recording {_named(list(self._known))}; Ctrl-C ends it and leaves them")
                 while self._is_alive() and (until_s is None or time.monotonic() < until_s):
                     left_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - time.monotonic())
                     time.sleep(max(0.0, left_s))
-                    self._attach()
+                    self._attach(directory)
             finally:
                 self._detach()
         return len(self._known)
 
-    def _prepare(self) -> None:
-        (self._parts.folder / CONTROL).write_text(str(self._directory), encoding="utf-8")
+    def _prepare(self) -> Path:
+        """Gives where they listen."""
+        if self._directory is None:
+            self._remote = Remote(self._pid)
+            directory = self._remote.directory
+        else:
+            directory = self._directory
+        (self._parts.folder / CONTROL).write_text(str(directory), encoding="utf-8")
         if os.geteuid() == 0:  # they write there, as whom they are
             about = Path(f"/proc/{self._pid}").stat()
             os.chown(self._parts.folder, about.st_uid, about.st_gid)
+        return directory
 
-    def _attach(self) -> None:
+    def _attach(self, directory: Path) -> None:
         wanted = {self._pid, *_below(self._pid)}
-        for process in processes(self._directory):
+        if self._remote:
+            for pid in sorted(wanted - self._known.keys() - self._refused.keys()):
+                try:
+                    self._remote.ask(pid)
+                except ControlError as error:
+                    self._refused[pid] = error
+        request = {
+            "do": "attach",
+            "record_folder": str(self._parts.folder),
+            "control_dir": str(directory),
+            "record_max_mb": self._settings.record_max_mb,
+            "record_stacks": self._settings.record_stacks,
+        }
+        for process in processes(directory):
             if process.pid in wanted and process.pid not in {*self._known, *self._refused}:
                 try:
-                    ask(process.socket, self._request, timeout_s=_PLACED_S)
+                    ask(process.socket, request, timeout_s=_PLACED_S)
                     self._known[process.pid] = process
                 except ControlError as error:
                     self._refused[process.pid] = error
@@ -104,24 +125,33 @@ class Attached:
                 except GreenlaneError as error:
                     if Path(f"/proc/{pid}").exists():
                         self._output.say(f"greenlane: process {pid} may still record: {error}")
+        if self._remote:
+            self._remote.end()
+
+    def _silent(self, directory: Path) -> ControlError:
+        if self._remote:
+            rule = f"a process whose main thread runs Python within {_PLACED_S:g} s"
+            hint = "it is in a call of C: send it a request meanwhile"
+        else:
+            rule = f"a process that lets itself be recorded (neither it nor one below it listens in {directory})"
+            hint = _HOW
+        return ControlError("attach", name="--pid", value=self._pid, rule=rule, hint=hint)
 
     def _is_alive(self) -> bool:
         return any(Path(f"/proc/{pid}").exists() for pid in {self._pid, *self._known})
 
 
-def _directory_of(pid: int) -> Path:
+def _directory_of(pid: int) -> Path | None:
+    """Where the process listens; None: it does not, but can be asked to."""
     if not Path(f"/proc/{pid}").exists():
         raise ControlError("attach", name="--pid", value=pid, rule="a process that runs", hint="`ps` lists them")
     try:
         return control_dir_of(pid)
     except GreenlaneError:
+        if Remote.is_possible():
+            return None
         rule = "a process that lets itself be recorded (it has no control_dir)"
         raise ControlError("attach", name="--pid", value=pid, rule=rule, hint=_HOW) from None
-
-
-def _not_listening(pid: int, directory: Path) -> ControlError:
-    rule = f"a process that lets itself be recorded (neither it nor one below it listens in {directory})"
-    return ControlError("attach", name="--pid", value=pid, rule=rule, hint=_HOW)
 
 
 def _below(pid: int) -> set[int]:

@@ -82,7 +82,8 @@ class RecordedCommand:
         """
         told = signal.sigtimedwait(_WATCHED, seconds)
         self._reap()
-        if told is None or told.si_signo == signal.SIGCHLD:
+        # After a stop (`kill -STOP`, a debugger) CPython may give what is no signal at all.
+        if told is None or told.si_signo not in _PASSED_ON:
             return None
         number = signal.Signals(told.si_signo)
         if number == signal.SIGINT:

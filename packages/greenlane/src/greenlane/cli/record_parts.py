@@ -23,7 +23,7 @@ from greenlane.control.protocol import PATH_MAX_BYTES, PID_MAX
 from greenlane.errors import RecordError, SettingsError
 from greenlane.record.recorder import ENDED, PARTS
 
-__all__ = ["CONTROL", "Parts"]
+__all__ = ["CONTROL", "Parts", "concatenate", "segments_in"]
 
 CONTROL: Final = "control"
 _SEGMENT: Final = re.compile(r"(\d+)-([0-9a-f]{16})-(\d+)\.glr")
@@ -66,16 +66,7 @@ class Parts:
 
     def segments(self) -> list[Path]:
         """Give the segments: processes in the order in which they began, each in its own order."""
-        found = []
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(self.folder):
-                match = _SEGMENT.fullmatch(entry.name)
-                if match:
-                    found.append((match[2], int(match[3]), entry.path))
-        began: dict[str, int] = {}
-        for process, _number, name in sorted(found):
-            began.setdefault(process, _base_ns(name))
-        return [Path(path) for process, _, path in sorted(found, key=lambda each: (began.get(each[0], 0), *each))]
+        return segments_in(self.folder)
 
     def written(self) -> dict[int, float]:
         """Give the ids of the processes that have segments, and when each wrote last (Unix, s)."""
@@ -136,7 +127,7 @@ class Parts:
             if len(segments) == 1:
                 os.replace(segments[0], self.file)
             else:
-                _concatenate(segments, growing)
+                concatenate(segments, growing)
                 os.replace(growing, self.file)
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -174,6 +165,20 @@ class Parts:
             raise SettingsError("FILE", str(there), rule, "name another file", attempted=_ATTEMPT) from None
 
 
+def segments_in(folder: Path) -> list[Path]:
+    """Give the segments in a folder: processes in the order in which they began, each in its own order."""
+    found = []
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            match = _SEGMENT.fullmatch(entry.name)
+            if match:
+                found.append((match[2], int(match[3]), entry.path))
+    began: dict[str, int] = {}
+    for process, _number, name in sorted(found):
+        began.setdefault(process, _base_ns(name))
+    return [Path(path) for process, _, path in sorted(found, key=lambda each: (began.get(each[0], 0), *each))]
+
+
 def _base_ns(segment: str) -> int:
     """The moment that a segment's first chunk begins with; 0 = it is empty."""
     with contextlib.suppress(OSError), open(segment, "rb") as stream:
@@ -186,7 +191,8 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _concatenate(segments: Iterable[Path], target: Path) -> None:
+def concatenate(segments: Iterable[Path], target: Path) -> None:
+    """Put files behind each other into one that only its owner may read. Raises: OSError."""
     with open(target, "wb", opener=_private) as whole:
         for segment in segments:
             with open(segment, "rb") as part:

@@ -2,10 +2,11 @@
 
 `server` is loaded by a process that has a `control_dir`, `client` by commands, `protocol` by both.
 
-`show` of a process that records has a field "record": {"on", "jobs", "in_progress", "oldest_s", "lag_ms_p99",
-"busy_ms", "busy_frac", "file_mb", "lost", "failed", "error", "routes": [{"route", "jobs", "mean_ms", "p50_ms",
-"p99_ms", "cpu_ms", "io_ms", "wait_ms"}]}; counts and sums since the recording's start, `oldest_s`: age of the oldest
-job in progress. `record` with "end": the recording of this process is over for good.
+`show` of a process that records has a field "record": {"on", "jobs", "failed_jobs", "in_progress", "oldest_s",
+"lag_ms_p99", "by_lag", "busy_ms", "busy_frac", "file_mb", "folder", "lost", "failed", "error", "routes": [{"route",
+"jobs", "failed", "mean_ms", "p50_ms", "p99_ms", "cpu_ms", "io_ms", "wait_ms", "by_latency"}]}; counts and sums since
+the recording's start, `oldest_s`: age of the oldest job in progress. `by_lag` {i: count} has latenesses below 2**i us,
+`by_latency` jobs of up to 2**(i/4) us. `record` with "end": the recording of this process is over for good.
 
 `learned` has a row a (route, phase): {"route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac"};
 a placed function is one with "placement" and "reason" besides.

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from greenlane._native import ControlSocket
 from greenlane.control.protocol import (
@@ -25,6 +25,7 @@ from greenlane.control.protocol import (
     reason,
 )
 from greenlane.errors import ControlError, GreenlaneError
+from greenlane.threads.unforked import unforked
 
 __all__ = ["Server", "remove_stale"]
 
@@ -119,14 +120,9 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
             served = getattr(controlled, "served", None)
             told = {"record": _recorded(controlled), "tasks": _tasks(controlled), "serve": served and served()}
             return shown | {name: found for name, found in told.items() if found is not None}
-        if do == "mode":
-            return _switch(request, controlled)
-        if do == "record":
-            return _record(request, controlled)
-        if do == "breaker":
-            return _breaker(request, controlled)
-        if do in ("attach", "detach"):
-            return _attach(request, controlled)
+        if isinstance(do, str) and do in _SWITCHES:
+            with unforked():
+                return _SWITCHES[do](request, controlled)
     except GreenlaneError as error:
         return _refused(str(error).partition("\n")[0], error.hint)
     except Exception as error:  # ours, but the client should see it and the process should not
@@ -143,7 +139,14 @@ def _switch(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
         return _refused(f"switch the mode: mode={mode!r}, expected one of {', '.join(MODES)}", "name a mode")
     if route is not None and (not isinstance(route, str) or not route):
         return _refused(f"switch the mode: route={route!r}, expected a route's name or null", "name a route")
+    allowance_ms = request.get("preempt_ms")
+    if allowance_ms is not None and (type(allowance_ms) not in (int, float) or not 0 <= allowance_ms <= 1000):
+        return _refused(
+            f"switch the mode: preempt_ms={allowance_ms!r}, expected 0 to 1000 or null", "name an allowance"
+        )
     controlled.set_mode(mode, route)
+    if allowance_ms is not None:
+        controlled.set_preempt(allowance_ms)
     return _told(controlled)
 
 
@@ -216,3 +219,6 @@ def _rows(controlled: Controlled) -> list[dict[str, object]]:
 
 def _refused(error: str, hint: str) -> dict[str, object]:
     return {"ok": False, "error": error, "hint": hint}
+
+
+_SWITCHES: Final = {"mode": _switch, "record": _record, "breaker": _breaker, "attach": _attach, "detach": _attach}

@@ -128,7 +128,7 @@ def _served(status: Mapping[str, Any]) -> Iterator[tuple[Metric, Labels, float |
     for row in status.get("groups", ()):
         group = {"group": str(row["group"])}
         yield SERVE["at_once"], {**group, "by": str(row["by"])}, row["at_once"]
-        for key in ("in_progress", "waiting", "requests", "retries"):
+        for key in ("places", "in_progress", "waiting", "requests", "retries"):
             yield SERVE[key], group, row[key]
         yield SERVE["queue"], group, None if row["queue_ms"] is None else row["queue_ms"] / 1000
         for code, answers in row["answers"].items():
@@ -182,7 +182,7 @@ def _recorded(recorder: Recorder) -> Iterator[tuple[Metric, Labels, float | Hist
     yield RECORDER["events"], {}, stats["events"]
     yield RECORDER["lost"], {}, stats["lost"]
     yield RECORDER["written"], {}, stats["written_bytes"]
-    for route, _jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency in most_used(recorder.live()):
+    for route, _jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency, _failed in most_used(recorder.live()):
         labels = {"route": route or "(unnamed)"}
         yield ROUTES["latency"], labels, latency_histogram(by_latency, latency_ns)
         for part, ns in (("cpu", cpu_ns), ("io", io_ns), ("wait", wait_ns)):

@@ -7,7 +7,8 @@ function is learned by its name:
   short meanwhile
 - everything else (short, blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads
   instead of 40 unless the application has set its own limit; there it is a job whose heavy phases take turns with the
-  lane's
+  lane's. What is learned to be short (health, a response's serialization) has some threads more: it never waits for
+  the end of those that block or compute
 
 Nothing runs on the loop's own thread but what `@greenlane.light` marks. What is called with a limiter of its own stays
 as it is. As with anyio, a cancelled request waits for its function once that has begun: what it depends on must not be
@@ -34,10 +35,13 @@ from greenlane.wiring import placed_calls
 
 __all__ = ["place"]
 
-#: Loop -> (anyio's limiter; ours for what goes beyond, or None; what anyio raises when all tokens are borrowed).
-_limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any, Any]]] = weakref.WeakKeyDictionary()
+#: Loop -> (anyio's limiter; ours for what goes beyond, or None; ours for what is short; what anyio raises when it is
+#: full).
+_limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any, Any, Any]]] = weakref.WeakKeyDictionary()
 #: anyio's own number of threads: an application that wants another one has said so.
 _ANYIO_THREADS: Final = 40
+#: Threads that only what is short may have beside these. Arbitrary: at 1 ms a call more than a loop can hand over.
+_SHORT_THREADS: Final = 8
 
 
 def place(patches: Patches, module: ModuleType) -> None:
@@ -46,26 +50,27 @@ def place(patches: Patches, module: ModuleType) -> None:
 
 
 def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    # A class method, used on the class; `original` is bound to it.
     import anyio
 
     async def run_sync_in_worker_thread(
-        func: Callable[..., Any], args: Any, abandon_on_cancel: bool = False, limiter: Any = None
+        backend: Any, func: Callable[..., Any], args: Any, abandon_on_cancel: bool = False, limiter: Any = None
     ) -> Any:
         if silent or limiter is not None:
-            return await original(func, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
+            return await original(backend, func, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
         placement = placed_calls.placement()
         function = _function(func)
         name = name_of(function)
         if placement.mode(name) != "on":
-            return await original(placement.on_any_thread(func, name), args, abandon_on_cancel=abandon_on_cancel)
+            return await original(
+                backend, placement.on_any_thread(func, name), args, abandon_on_cancel=abandon_on_cancel
+            )
         if getattr(plain(function), WEIGHT_MARK, "") == "light":
             return func(*args)
         loop = asyncio.get_running_loop()
         if not placement.belongs_on_lane(name):
-            limiter = _tokens(loop, anyio)
+            limiter = _tokens(loop, anyio, short=placement.is_short(name))
             placed = placement.on_any_thread(func, name)
-            return await original(placed, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
+            return await original(backend, placed, args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
         call = placement.call(functools.partial(_as_worker, loop, func), args, name)
         if abandon_on_cancel:
             await on_loop.wait(placement.lane, call, loop)
@@ -76,14 +81,19 @@ def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     return run_sync_in_worker_thread
 
 
-def _tokens(loop: Any, anyio: Any) -> _Tokens | None:
-    """Give what lets one more thread block; None = the application's own limiter."""
+def _tokens(loop: Any, anyio: Any, *, short: bool) -> _Tokens | None:
+    """Give what lets one more thread run; None = the application's own limiter."""
     found = _limiters.get(loop)
     if found is None:  # anyio's own search takes some 10 us
         default = anyio.to_thread.current_default_thread_limiter()
-        more = placed_calls.placement().threads - _ANYIO_THREADS
-        found = _limiters[loop] = default, anyio.CapacityLimiter(more) if more > 0 else None, anyio.WouldBlock
-    return _Tokens(*found) if found[1] is not None and found[0].total_tokens == _ANYIO_THREADS else None
+        beyond = placed_calls.placement().threads - _ANYIO_THREADS
+        more = anyio.CapacityLimiter(beyond) if beyond > 0 else None
+        found = _limiters[loop] = default, more, anyio.CapacityLimiter(_SHORT_THREADS), anyio.WouldBlock
+    default, more, kept, full = found
+    beside = kept if short else more
+    if beside is None or default.total_tokens != _ANYIO_THREADS:
+        return None
+    return _Tokens(default, beside, full)
 
 
 class _Tokens:

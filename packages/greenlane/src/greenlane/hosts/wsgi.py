@@ -60,21 +60,22 @@ class Greenlane:
         self.app = app
         self._route = route
         self._running = process.start(settings, host="wsgi", worker_index=os.getpid())
+        self._limited = self._running.limits.any
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Run one request as a job."""
         running = self._running
-        if running.limits.any:
+        if self._limited:
             lane = running.limits.admit(environ.get("PATH_INFO", ""))
             if lane is None:
                 return _refuse(start_response, running.settings.retry_after_s)
             if lane:
-                return self._limited(lane, environ, start_response)
+                return self._counted(lane, environ, start_response)
         return self._job(environ, start_response)
 
     def _job(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         running = self._running
-        if not running.open(environ, time.monotonic_ns()):
+        if not running.open(environ, 0):
             return self.app(environ, start_response)
         try:
             if self._route is not None:
@@ -104,7 +105,7 @@ class Greenlane:
             return body
         return _SizedBody(body, paused, running) if sized else _Body(body, paused, running)
 
-    def _limited(self, lane: str, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+    def _counted(self, lane: str, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         end = self._running.limits.end
         try:
             body = self._job(environ, start_response)

@@ -1,18 +1,19 @@
 """What is learned of the phases, kept over a restart in a small JSON file.
 
-Format, `greenlane.learned/1`:
+Format, `greenlane.learned/2`:
 
-    {"schema": "greenlane.learned/1",
+    {"schema": "greenlane.learned/2",
      "routes": {"GET /quote": {"0": {"mean_ms": 40.1, "samples": 120, "weights": [...], "looks": 8, "free": 0}}}}
 
 and, of functions under `@placed`, what was chosen:
 
      "placed": {"run pricing.quote": {"placement": "process", "why": "calmer", "took_ms": 49.0, "calls": 80, "code": 7}}
 
-`weights` are those of the burst histogram (`crates/policy/src/burst.rs`), `looks` and `free` the looks of
-waiters at the GIL; `code` tells one version of a function from another. Several workers share one file: each write
-merges with what is there, the better-known phase and the latest choice win, under a lock file and by an atomic rename,
-so that a reader never sees half a file.
+A phase is filed under the place where it begins (`crates/permits/src/places.rs`); 0 is the job's first. Up to schema 1
+it was its number in the job, of which only the first means the same. `weights` are those of the burst histogram
+(`crates/policy/src/burst.rs`), `looks` and `free` the looks of waiters at the GIL; `code` tells one version of a
+function from another. Several workers share one file: each write merges with what is there, the better-known phase and
+the latest choice win, under a lock file and by an atomic rename, so that a reader never sees half a file.
 """
 
 from __future__ import annotations
@@ -35,11 +36,15 @@ from greenlane.threads.unpatched import sleep
 
 __all__ = ["SCHEMA", "StoredChoice", "load", "load_placed", "merge_into"]
 
-SCHEMA: Final = "greenlane.learned/1"
-#: A file beyond this is none of ours: 512 routes of 32 phases take about 3 MB.
+SCHEMA: Final = "greenlane.learned/2"
+_BY_NUMBER: Final = "greenlane.learned/1"
+#: A file beyond this is none of ours: 512 routes of 64 phases take about 6 MB.
 _LARGEST_BYTES: Final = 16 * 2**20
 #: How long a write waits for another's: the exit of a process must not hang on it.
 _LOCK_S: Final = 1.0
+
+#: Places of code that is no more would stay for ever.
+_MOST_PHASES: Final = 64
 
 _Stored = TypeVar("_Stored")
 
@@ -120,15 +125,15 @@ def _merged(
     for route in {**there, **ours}:
         best: dict[int, StoredPhase] = {}
         for one in [*there.get(route, ()), *ours.get(route, ())]:
-            if one.phase not in best or one.samples >= best[one.phase].samples:
-                best[one.phase] = one
-        merged[route] = [best[phase] for phase in sorted(best)]
+            if one.place not in best or one.samples >= best[one.place].samples:
+                best[one.place] = one
+        merged[route] = sorted(best.values(), key=lambda one: -one.samples)[:_MOST_PHASES]
     return merged
 
 
 def _shown(phases: list[StoredPhase]) -> dict[str, dict[str, object]]:
     return {
-        str(one.phase): {
+        str(one.place): {
             "mean_ms": round(one.mean_ns / NS_PER_MS, 6),
             "samples": one.samples,
             "weights": list(one.weights),
@@ -140,21 +145,22 @@ def _shown(phases: list[StoredPhase]) -> dict[str, dict[str, object]]:
 
 
 def _parsed(document: Any) -> dict[str, list[StoredPhase]]:
-    if document["schema"] != SCHEMA:
+    by_number = document["schema"] == _BY_NUMBER
+    if document["schema"] != SCHEMA and not by_number:
         raise ValueError(f"schema {document['schema']!r}")
     return {
-        str(route): [_phase(int(number), values) for number, values in phases.items()]
+        str(route): [_phase(int(place), values) for place, values in phases.items() if place == "0" or not by_number]
         for route, phases in document["routes"].items()
     }
 
 
-def _phase(number: int, values: Mapping[str, Any]) -> StoredPhase:
+def _phase(place: int, values: Mapping[str, Any]) -> StoredPhase:
     weights = tuple(int(weight) for weight in values["weights"])
     mean_ns = round(float(values["mean_ms"]) * NS_PER_MS)
     counts = [min(int(values["samples"]), MOST_SAMPLES), int(values["looks"]), int(values["free"])]
-    if min(number, mean_ns, *counts, *weights) < 0 or max(*counts, *weights) >= 2**32:
-        raise ValueError(f"phase {number} has a value out of range")
-    return StoredPhase(number, weights, mean_ns, *counts)
+    if place >= 2**64 or min(place, mean_ns, *counts, *weights) < 0 or max(*counts, *weights) >= 2**32:
+        raise ValueError(f"phase {place} has a value out of range")
+    return StoredPhase(place, weights, mean_ns, *counts)
 
 
 def _shown_choice(one: StoredChoice) -> dict[str, object]:
@@ -168,7 +174,7 @@ def _shown_choice(one: StoredChoice) -> dict[str, object]:
 
 
 def _parsed_placed(document: Any) -> dict[str, StoredChoice]:
-    if document["schema"] != SCHEMA:
+    if document["schema"] not in (SCHEMA, _BY_NUMBER):
         raise ValueError(f"schema {document['schema']!r}")
     return {str(name): _choice(values) for name, values in document.get("placed", {}).items()}
 
@@ -233,5 +239,5 @@ def _wrong(path: Path, rule: str) -> LearnedFileError:
         name="learned_file",
         value=str(path),
         rule=rule,
-        hint="delete the file to learn anew, or set learned_file to another",
+        hint="delete the file to learn again, or set learned_file to another",
     )

@@ -25,7 +25,8 @@ MOST_SAMPLES: Final = 2**32 - 1
 class StoredPhase:
     """One phase of a route, as it is stored. `weights`: histogram, up to 34 values; `mean_ns`: decayed mean burst."""
 
-    phase: int
+    #: Where it begins; see `_native.Permits.learned`.
+    place: int
     weights: tuple[int, ...]
     mean_ns: int
     samples: int
@@ -33,10 +34,10 @@ class StoredPhase:
     free: int
 
     @classmethod
-    def of(cls, row: tuple[int, list[int], int, int, int, int, str]) -> StoredPhase:
+    def of(cls, row: tuple[int, int, list[int], int, int, int, int, str]) -> StoredPhase:
         """Translate a row of `_native.Permits.learned`."""
-        phase, weights, mean_ns, samples, looks, free, _weight = row
-        return cls(phase, tuple(weights), mean_ns, min(samples, MOST_SAMPLES), looks, free)
+        _phase, place, weights, mean_ns, samples, looks, free, _weight = row
+        return cls(place, tuple(weights), mean_ns, min(samples, MOST_SAMPLES), looks, free)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +45,7 @@ class LearnedRow:
     """One phase of a route, as people read it."""
 
     route: str
+    #: Its number, in the order in which this process has met the route's phases.
     phase: int
     samples: int
     #: Decayed mean CPU burst.
@@ -76,6 +78,8 @@ class Permits:
         late_error = DeadlineExceeded if settings.deadline_cancel else None
         self._native = _native.Permits(**vars(rule), mode=mode, late_error=late_error)
         self.open = self._native.open
+        self.read_requests = self._native.read_requests
+        self.open_request = self._native.open_request
         self.close = self._native.close
         self.pause = self._native.pause
         self.leave = self._native.leave
@@ -99,16 +103,16 @@ class Permits:
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
         return [
-            _row(route, pin, StoredPhase.of(row), weight=row[-1])
+            _row(route, pin, row[0], StoredPhase.of(row), weight=row[-1])
             for route, pin, rows in self._native.learned()
             for row in rows
-            if row[3] > 0  # a row without samples has only been asked about
+            if row[4] > 0  # a row without samples has only been asked about
         ]
 
     def stored(self) -> dict[str, list[StoredPhase]]:
         """Give what is worth keeping over a restart, by route."""
         kept = {
-            route: [StoredPhase.of(row) for row in rows if row[3] > 0] for route, _pin, rows in self._native.learned()
+            route: [StoredPhase.of(row) for row in rows if row[4] > 0] for route, _pin, rows in self._native.learned()
         }
         return {route: phases for route, phases in kept.items() if phases}
 
@@ -118,7 +122,7 @@ class Permits:
             for one in phases:
                 self._native.restore(
                     route,
-                    one.phase,
+                    one.place,
                     weights=list(one.weights),
                     mean_ns=one.mean_ns,
                     samples=one.samples,
@@ -127,11 +131,11 @@ class Permits:
                 )
 
 
-def _row(route: str, pin: str, stored: StoredPhase, *, weight: str) -> LearnedRow:
+def _row(route: str, pin: str, phase: int, stored: StoredPhase, *, weight: str) -> LearnedRow:
     """Make the readable row of a phase."""
     return LearnedRow(
         route=route,
-        phase=stored.phase,
+        phase=phase,
         samples=stored.samples,
         expected_ms=stored.mean_ns / NS_PER_MS,
         weight=weight,

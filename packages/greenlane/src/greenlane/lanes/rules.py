@@ -83,6 +83,6 @@ class LaneLimits:
                 self._in_progress[lane_name] = max(self._in_progress[lane_name] - 1, 0)
 
     def forked(self) -> None:
-        """Begin anew in a forked child: other threads' jobs are not its own."""
+        """Start over in a forked child: other threads' jobs are not its own."""
         self._mutex = allocate_lock()
         self._in_progress = dict.fromkeys(self._in_progress, 0)

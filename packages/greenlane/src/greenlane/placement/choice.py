@@ -110,7 +110,7 @@ class Choice:
         self.chooser.lost(cost.next)
 
     def forked(self) -> None:
-        """Begin anew in a forked child."""
+        """Start over in a forked child."""
         self.preparing = False
         self.in_progress = set()
         self.chooser.forked()

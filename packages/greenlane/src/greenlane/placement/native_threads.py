@@ -1,4 +1,4 @@
-"""The heavy lane: calls take turns on one real thread (on free-threaded builds: as many as there are usable cores).
+"""The heavy lane: calls take turns on one real thread (on free-threaded builds: on as many as there are permits).
 
 Why one: under the GIL a second thread that computes speeds nothing up, and the loop then competes with two of them.
 Who is next is decided by core's permit queue: its holders are the calls that run, its waiters those that wait.

@@ -182,6 +182,11 @@ class Placement:
             and not self.lane.closed
         )
 
+    def is_short(self, name: str) -> bool:
+        """Whether a function, by name, is learned to take no longer than what may run where its caller is."""
+        profile = self._profiles.get(name)
+        return profile is not None and profile.weight() == "light"
+
     def mode(self, name: str) -> str:
         """Give the mode that holds for a function."""
         return self._permits().mode(name)

@@ -22,6 +22,8 @@ class PermitRule:
     """Arguments of `_native.Permits`, one for one; times in integer nanoseconds but `interval_s`."""
 
     permits: int
+    #: Once an import has switched the GIL of a free-threaded build on.
+    permits_with_gil: int
     heavy_ns: int
     quantile: float
     margin: float
@@ -37,6 +39,7 @@ class PermitRule:
         """Translate settings."""
         return cls(
             permits=permits_of(settings),
+            permits_with_gil=settings.permits or 1,
             heavy_ns=round(settings.heavy_ms * _NS_PER_MS),
             quantile=settings.quantile,
             margin=settings.margin,
@@ -50,11 +53,11 @@ class PermitRule:
 
 
 def permits_of(settings: Settings) -> int:
-    """How many permits a process has: as set, else one under the GIL and the usable cores without it."""
+    """How many permits a process has: as set, else one; without a GIL, one core stays with the short phases."""
     if settings.permits:
         return settings.permits
     gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
-    return 1 if gil_enabled() else usable_cores()
+    return 1 if gil_enabled() else max(1, usable_cores() - 1)
 
 
 def usable_cores(quota_file: Path = _CPU_QUOTA) -> int:

@@ -1,7 +1,7 @@
 """asyncio and uvloop seen step by step: when a task could run, when it did, and what it had waited for.
 
-A loop's `call_soon`, `call_soon_threadsafe` and `call_at` (uvloop: `call_later`) are replaced on the class, so loops
-that exist already are seen too. What goes into the loop's queue carries the moment at which it became ready:
+A loop's `call_soon`, `call_soon_threadsafe` and `call_at` (uvloop: `call_later`) lead to us; they are the class's, so
+loops that exist already are seen too. What goes into the loop's queue carries the moment at which it became ready:
 
 - a future set by a task or a callback: when it was set; by another thread: when it called `call_soon_threadsafe`
 - a timer: when it was due
@@ -95,9 +95,8 @@ def _run_in_executor(original: Callable[..., Any], silent: list[bool]) -> Callab
 
 
 def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    # A class method, used on the class; `original` is bound to it.
-    def run_sync_in_worker_thread(func: Any, args: Any, *more: Any, **named: Any) -> Any:
-        return original(func if silent else placed(func), args, *more, **named)
+    async def run_sync_in_worker_thread(backend: Any, func: Any, args: Any, *more: Any, **named: Any) -> Any:
+        return await original(backend, func if silent else placed(func), args, *more, **named)
 
     return run_sync_in_worker_thread
 
@@ -112,25 +111,23 @@ def _asyncio(patches: Patches, module: ModuleType) -> None:
 
 
 def _created(patches: Patches, loop: Any) -> None:
-    if sys.version_info >= (3, 14):
-        # C keeps its tasks to itself from then on; see `_tasks`.
+    if sys.version_info >= (3, 12):
+        # The only place that says that an eager task has been made.
         patches.replace(loop, "create_task", _hook("create_task"))
 
 
-def _tasks(patches: Patches, module: ModuleType) -> None:
+def _tasks(_patches: Patches, module: ModuleType) -> None:
     task = module._PyTask
     Steps.know_python_tasks(task._Task__step, task._Task__wakeup)
-    if (3, 12) <= sys.version_info < (3, 14):
-        # The only place where C says that an eager task has been made.
-        patches.replace(module._scheduled_tasks, "add", _hook("add"))
 
 
 def _uvloop(patches: Patches, module: ModuleType) -> None:
+    loop = module.loop.Loop  # the class in Cython, whose methods `uvloop.Loop` inherits
     for name in ("call_soon", "call_soon_threadsafe", "call_later"):
-        patches.replace(module.Loop, name, _hook(name))
-    patches.replace(module.Loop, "run_forever", _run_forever)
-    patches.replace(module.Loop, "run_in_executor", _run_in_executor)
-    _created(patches, module.Loop)
+        patches.replace(loop, name, _hook(name))
+    patches.replace(loop, "run_forever", _run_forever)
+    patches.replace(loop, "run_in_executor", _run_in_executor)
+    _created(patches, loop)
 
 
 def _anyio(patches: Patches, module: ModuleType) -> None:

@@ -96,8 +96,10 @@ def _bootstrap(original: Callable[..., Any], silent: list[bool]) -> Callable[...
 
 
 def _threading(patches: Patches, module: ModuleType) -> None:
-    patches.replace(module.Thread, "start", _start)
-    patches.replace(module.Thread, "_bootstrap_inner", _bootstrap, optional=True)
+    # gevent puts a subclass there, which inherits them.
+    for name, make in (("start", _start), ("_bootstrap_inner", _bootstrap)):
+        owner = next((each for each in module.Thread.__mro__ if name in vars(each)), module.Thread)
+        patches.replace(owner, name, make, optional=name != "start")
 
 
 def _futures(patches: Patches, module: ModuleType) -> None:

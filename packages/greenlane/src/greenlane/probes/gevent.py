@@ -1,7 +1,8 @@
 """What a gevent program does, for the recording: its greenlets are units, its hub is their loop.
 
-Placed in gevent's own classes, natively, when gevent is imported or if it already is; monkey-patched or not, with
-or without a hub, for libev's and libuv's loops, in every thread that has a hub. Nothing is placed in a process that
+The methods of gevent's own classes lead to us, natively, when gevent is imported or if it already is; monkey-patched or
+not, with or without a hub, for libev's and libuv's loops, in every thread that has a hub. The methods stay the objects
+that they are. What gevent's compiled code calls within itself is not seen. Nothing is placed in a process that
 never imports gevent. The switches of a thread are followed from its hub's first wait or callback on.
 
 Why not a loop or hub class of our own (`GEVENT_LOOP`): the hub of the main thread usually exists when we come, and the
@@ -12,6 +13,7 @@ Cost: `bench/switch_cost.py` prints what a switch costs more; the target is 250 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -45,7 +47,7 @@ _WAITS: Final[dict[str, dict[str, dict[str, Kind]]]] = {
         "Pool": {"add": Kind.LOCK, "start": Kind.LOCK, "wait_available": Kind.LOCK},
         "GroupMappingMixin": {"map": Kind.FUTURE, "apply": Kind.FUTURE},
     },
-    "gevent.threadpool": {"ThreadPool": {"join": Kind.FUTURE, "spawn": Kind.LOCK}},
+    "gevent.threadpool": {"ThreadPool": {"join": Kind.FUTURE}},
     "gevent.select": {"SelectResult": {"select": Kind.SELECT}, "poll": {"poll": Kind.SELECT}},
     "gevent.subprocess": {"Popen": {"wait": Kind.PROCESS, "communicate": Kind.PROCESS}},
     # Ours: what a greenlet waits for in `greenlane.run`.
@@ -105,10 +107,10 @@ def _place(patches: Patches, module: ModuleType) -> None:
     name = _COMPILED.get(module.__name__, module.__name__)
     for owner, waits in _WAITS.get(name, {}).items():
         for method, kind in waits.items():
-            _wrap(module, owner, method, "waits", int(kind))
+            _lead(patches, module, owner, method, "waits", int(kind))
     for owner, roles in _ROLES.get(name, {}).items():
         for method, role in roles.items():
-            _wrap(module, owner, method, role)
+            _lead(patches, module, owner, method, role)
     if name == "gevent.hub":
         _follow(patches, module)
     elif name == "gevent.threadpool":
@@ -117,11 +119,15 @@ def _place(patches: Patches, module: ModuleType) -> None:
         patches.replace(module.ThreadResult, "handle_error", _finished)
 
 
-def _wrap(module: ModuleType, owner: str, method: str, role: str, kind: int = 0) -> None:
+def _lead(patches: Patches, module: ModuleType, owner: str, method: str, role: str, kind: int = 0) -> None:
     found = getattr(module, owner, None)
-    # An alias stands for its class (`JoinableQueue` is `Queue`), whose own methods are wrapped once.
-    if isinstance(found, type):
-        Switches.wrap(found, method, role, kind, f"{found.__name__}.{method}")
+    # An alias stands for its class (`JoinableQueue` is `Queue`); what is inherited is seen in the class that has it.
+    if isinstance(found, type) and method in vars(found):
+        patches.replace(found, method, functools.partial(_seen, method, role, kind, f"{found.__name__}.{method}"))
+
+
+def _seen(method: str, role: str, kind: int, call: str, original: Any, _silent: list[bool]) -> Any:
+    return Switches.lead(method, original, role, kind, call)
 
 
 def _follow(patches: Patches, module: ModuleType) -> None:
@@ -144,6 +150,8 @@ def _made(original: Callable[..., None], silent: list[bool]) -> Callable[..., No
 
 
 def _spawn(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    original = _seen("spawn", "waits", int(Kind.LOCK), "ThreadPool.spawn", original, silent)
+
     def spawn(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         job = 0 if silent else _recorder.job()
         if not job:

@@ -16,6 +16,9 @@ Rules, by row:
   asked: that would be a system call. Where permits are on, what a job sends over TCP, UDP or a Unix socket (up to 16 kB
   of bytes that fit into its buffer) is sent with the GIL kept, and ends no phase: nobody waits, and an HTTP client's
   request would lose its turn three times (send, wait, receive).
+- `receives`, `receives_into`, `connects`, `looks_up`, `closes`: there, too, what needs no wait keeps the GIL (a close
+  ends no phase, the others do as ever): data that has come, a connection that stands at once, a numeric
+  address. A receive or a connect with a time-out waits without the GIL, and then loses it no second time.
 - `tls`, `tls_reads`: what OpenSSL has decrypted already is handed out without an end of the phase; memory BIOs
   (`ssl.SSLObject`, asyncio) never block.
 - `acquires`, `releases` ...: a lock that is free ends no phase. Which locks a job holds is counted: a phase that
@@ -49,15 +52,20 @@ _FILE_LOCK: Final = {"rule": "without", "kind": Kind.LOCK, "at": 1, "mask": 4 | 
 
 
 def _socket_rows() -> Iterator[tuple[str, dict[str, Any]]]:
-    for name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
+    yield "_socket.getaddrinfo", {"rule": "looks_up", "kind": Kind.DNS}
+    for name in ("gethostbyname", "gethostbyname_ex", "gethostbyaddr", "getnameinfo"):
         yield f"_socket.{name}", {"rule": "always", "kind": Kind.DNS}
     # Where each takes its flags; 0 = nowhere.
-    flags = {"_accept": 0, "connect": 0, "connect_ex": 0, "recv": 1, "recvfrom": 1, "recv_into": 2, "recvfrom_into": 2}
-    flags |= {"recvmsg": 2, "recvmsg_into": 2, "sendto": 0, "sendmsg": 2}
+    flags = {"_accept": 0, "connect_ex": 0, "recvfrom": 1, "recvfrom_into": 2, "recvmsg": 2, "recvmsg_into": 2}
+    flags |= {"sendto": 0, "sendmsg": 2}
     for name, at in flags.items():
         yield f"{_SOCKET}.{name}", {"rule": "socket", "kind": Kind.SOCKET, "at": at, "asks": [_GETBLOCKING]}
     for name, rule in (("send", "sends"), ("sendall", "sends_all")):
         yield f"{_SOCKET}.{name}", {"rule": rule, "kind": Kind.SOCKET, "asks": [_GETBLOCKING]}
+    for name, rule in (("recv", "receives"), ("recv_into", "receives_into"), ("connect", "connects")):
+        asks = [_GETBLOCKING, f"{_SOCKET}.gettimeout"]
+        yield f"{_SOCKET}.{name}", {"rule": rule, "kind": Kind.SOCKET, "asks": asks}
+    yield f"{_SOCKET}.close", {"rule": "closes", "kind": Kind.SOCKET, "asks": [f"{_SOCKET}.detach"]}
 
 
 def _lock_rows() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -4,8 +4,8 @@ Rules that a guest can rely on:
 
 - `install` twice is `install` once; `uninstall` puts back the very object that stood there, and removes an attribute
   that was only inherited before.
-- A Python function is not replaced: it stays the object that it is, and only its code leads to us (`bodies`). What is
-  written in C, inherited, or generates is.
+- A Python function is not replaced: it stays the object that it is, and only its code leads to us (`bodies`). So does a
+  method that is written in C or Cython, by its method table. What is inherited or generates is replaced.
 - Whoever patches after us is left alone: what is no longer ours when we go stays, and our wrapper, now somewhere inside
   theirs, becomes a pass-through. A later `install` wakes it again instead of wrapping a second time.
 - A module that the guest has not imported is not imported by us: its probes are placed when the guest imports it. Where
@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
+from greenlane import _native
 from greenlane.probes import bodies
 from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.wrapping import Make, dress
@@ -73,6 +74,9 @@ class Patches:
         # By the function's address: whose code leads to us, and what stands in it. The rest as above.
         self._led: dict[int, tuple[FunctionType, Callable[[Any], Any]]] = {}
         self._buried_code: dict[int, tuple[FunctionType, Callable[[Any], Any]]] = {}
+        # Likewise methods in C, and what is called instead; those that were led before.
+        self._led_methods: dict[int, tuple[Any, Any]] = {}
+        self._known_methods: dict[int, tuple[Any, Any]] = {}
         self._awaited: set[str] = set()
         self._absent: list[str] = []
         # Reentrant: placing probes may import a module that this group also waits for.
@@ -116,6 +120,9 @@ class Patches:
                 if not bodies.unwrap(*led):
                     self._buried_code[id(led[0])] = led
             self._led.clear()
+            for method, _ in self._led_methods.values():
+                _native.listen_no_more(method)
+            self._led_methods.clear()
             self._absent.clear()
         while self._awaited:
             forget(self._awaited.pop(), self._imported)
@@ -131,8 +138,8 @@ class Patches:
     def replace(self, owner: Any, name: str, make: Make, *, optional: bool = False) -> None:
         """Let `make(original, self.silent)` do what `owner.name` did; `owner` is a module or a class.
 
-        A function made this way carries the original's name, docstring and signature. A class or a class method is put
-        in as it is.
+        A function made this way carries the original's name, docstring and signature. A class is put in as it is.
+        What is made for a class method takes the class first, as the original.
         """
         key = id(owner), name
         if key in self._placed:
@@ -146,11 +153,16 @@ class Patches:
         if buried is not None and buried.found in (buried.overlay, buried.ours):
             self._placed[key] = buried
             return
-        if vars(owner).get(name) is original and bodies.can_wrap(original):
-            self._lead(original, make)
+        own = vars(owner).get(name)
+        function: Any = own.__func__ if isinstance(own, classmethod) else own
+        if bodies.can_wrap(function):
+            self._lead(function, make)
+            return
+        if own is original and isinstance(owner, type) and hasattr(type(own), "__get__"):
+            self._lead_method(owner, own, make)
             return
         ours = make(original, self.silent)
-        if not isinstance(ours, type | classmethod):
+        if not isinstance(ours, type):
             ours = dress(ours, original, owner)
         placed = _Placed(owner, name, vars(owner).get(name, _ABSENT), ours)
         setattr(owner, name, ours)
@@ -165,6 +177,19 @@ class Patches:
             buried = function, lambda original: make(original, self.silent)
             bodies.wrap(*buried)
         self._led[key] = buried
+
+    def _lead_method(self, owner: type, method: Any, make: Make) -> None:
+        key = id(method)
+        if key in self._led_methods:  # by another name
+            return
+        try:
+            if key not in self._known_methods:
+                self._known_methods[key] = method, make(_native.unseen_method(owner, method), self.silent)
+            _native.lead_to(*self._known_methods[key])
+        except ValueError as error:  # another layout than is known
+            self.miss(f"{owner.__module__}.{method.__qualname__}: {error}")
+        else:
+            self._led_methods[key] = self._known_methods[key]
 
     def _imported(self, module: ModuleType) -> None:
         if self.installed:

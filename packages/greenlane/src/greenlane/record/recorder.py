@@ -71,11 +71,11 @@ class ProcessRecorder:
             RecordError: the folder cannot be written to.
         """
         self._about = self._describe()
-        most_bytes = int(self._settings.record_max_mb * _MB)
+        most_bytes, keep_s = int(self._settings.record_max_mb * _MB), self._settings.record_last_s
         about = json.dumps(self._about, default=str)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self.native.start(self._folder, max_bytes=most_bytes, about=about)
+            self.native.start(self._folder, max_bytes=most_bytes, about=about, keep_s=keep_s)
         except OSError as error:
             raise RecordError(
                 "start the recording",
@@ -124,12 +124,15 @@ class ProcessRecorder:
         return {
             "on": bool(stats["on"]),
             "jobs": stats["jobs"],
+            "failed_jobs": stats["failed_jobs"],
             "in_progress": stats["in_progress"],
             "oldest_s": round((time.monotonic_ns() - stats["oldest_ns"]) / 1e9, 3) if stats["oldest_ns"] else 0.0,
             "lag_ms_p99": _lag_ms(stats["by_lag"], 0.99),
+            "by_lag": _filled(stats["by_lag"]),
             "busy_ms": round(stats["busy_ns"] / 1e6, 1),
             "busy_frac": round(stats["busy_ns"] / span_ns, 4) if span_ns > 0 else 0.0,
             "file_mb": round(stats["written_bytes"] / _MB, 3),
+            "folder": str(self._folder),
             "lost": stats["lost"],
             "failed": stats["failed"],
             "error": stats["error"],
@@ -150,6 +153,7 @@ class ProcessRecorder:
             "cores": len(os.sched_getaffinity(0)),
             "interval_ms": sys.getswitchinterval() * 1000,
             "record_max_mb": self._settings.record_max_mb,
+            "record_last_s": self._settings.record_last_s,
             "record_stacks": self._settings.record_stacks,
             "threads_are_greenlets": self._threads_are_greenlets(),
         }
@@ -216,19 +220,25 @@ def _stand_first(environ: MutableMapping[str, str]) -> None:
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def _route_row(row: tuple[str, int, int, int, int, int, list[int]]) -> dict[str, object]:
-    route, jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency = row
+def _route_row(row: tuple[str, int, int, int, int, int, list[int], int]) -> dict[str, object]:
+    route, jobs, latency_ns, cpu_ns, io_ns, wait_ns, by_latency, failed = row
     of = max(jobs, 1)
     return {
         "route": route,
         "jobs": jobs,
+        "failed": failed,
         "mean_ms": round(latency_ns / of / 1e6, 3),
         "p50_ms": _latency_ms(by_latency, 0.50),
         "p99_ms": _latency_ms(by_latency, 0.99),
         "cpu_ms": round(cpu_ns / 1e6, 1),
         "io_ms": round(io_ns / 1e6, 1),
         "wait_ms": round(wait_ns / 1e6, 1),
+        "by_latency": _filled(by_latency),
     }
+
+
+def _filled(counts: list[int]) -> dict[int, int]:
+    return {index: count for index, count in enumerate(counts) if count}
 
 
 def _latency_ms(by_latency: list[int], frac: float) -> float:

@@ -19,10 +19,10 @@ __all__ = ["FOREIGN", "bad_file", "error_place", "line_of", "nearest", "unknown"
 FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-serve": tuple(
         """
-        bind workers at_once at_once_min at_once_max auto_lane auto_last auto_lane_ms queue_s stop_s boot_s versions
-        version_workers version_header trusted_proxies target_max_bytes headers_max head_max_bytes body_max_mb
-        body_first client_connections websockets tls_bind tls_certificate tls_key tls_min_version tls_redirect
-        access_log request_id_header
+        bind workers at_once at_once_min at_once_max auto_lane auto_last auto_lane_ms queue_s stop_s boot_s
+        replace_stuck user env_file direct versions version_workers version_header trusted_proxies target_max_bytes
+        headers_max head_max_bytes body_max_mb body_first client_connections half_closed websockets tls_bind
+        tls_certificate tls_key tls_min_version tls_redirect metrics_bind alive_path access_log request_id_header
         """.split()
     ),
     "greenlane-work": tuple(

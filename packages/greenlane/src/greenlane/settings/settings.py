@@ -43,7 +43,7 @@ class Settings:
         unit="frac", low=0, high=1, reason="All of them: lower it for a first rollout.",
     )  # fmt: skip
     permits: int = declare(
-        0, "CPU permits per process; 0 = one under the GIL, the usable cores on a free-threaded build.",
+        0, "CPU permits per process; 0 = one; on a free-threaded build the usable cores but one.",
         low=0, high=1024, reason="Under the GIL a second permit brings slicing back: heavy p99 204 ms against 124.",
     )  # fmt: skip
     interval_ms: float = declare(
@@ -83,15 +83,16 @@ class Settings:
     preempt_ms: float = declare(
         0.0, "A phase that has used this much CPU under its permit stands still at a bytecode boundary while another "
         "goes before it (CPython 3.12 and later); 0 = never.",
-        unit="ms", low=0, high=1000, reason="Not yet proven in services; 20 in measurements (docs/design/0026).",
+        unit="ms", low=0, high=1000,
+        reason="At 20 short heavy phases gain 10 times at p99, and the longest class pays 1.9 (docs/design/0026).",
     )  # fmt: skip
     max_routes: int = declare(
         512, "Routes that are learned per process; further ones run free together.",
         low=1, high=65_536, reason="Arbitrary; bounds memory where an application has no route names.",
     )  # fmt: skip
     max_phases: int = declare(
-        32, "Phases that are told apart per job; later ones share the last.",
-        low=1, high=1024, reason="Arbitrary; bounds memory where a job makes thousands of calls.",
+        64, "Phases that are told apart per route, by where they begin; further ones share the last.",
+        low=1, high=1024, reason="Arbitrary; bounds memory where a route calls from many places.",
     )  # fmt: skip
 
     # Placement: the executors of `greenlane.run` and `@greenlane.placed`.
@@ -128,7 +129,7 @@ class Settings:
     )  # fmt: skip
     process_queue: int = declare(
         256, "Calls that may wait for a worker process; the next one is refused (Overloaded).",
-        low=0, high=1_000_000, reason="Arbitrary: what waits behind so many has lost.",
+        low=0, high=1_000_000, reason="Arbitrary: a call that waits behind 256 others has lost.",
     )  # fmt: skip
     arena_mb: float = declare(
         64.0, "Shared memory for arguments of each worker, and as much for results; what is larger goes a slower way.",
@@ -152,7 +153,7 @@ class Settings:
     )  # fmt: skip
     cluster_queue: int = declare(
         256, "Calls that may wait for a worker on the cluster; the next one is refused (Overloaded).",
-        low=0, high=1_000_000, reason="Arbitrary: what waits behind so many has lost.",
+        low=0, high=1_000_000, reason="Arbitrary: a call that waits behind 256 others has lost.",
     )  # fmt: skip
     cluster_workers: int = declare(
         8, "Most workers (Ray actors) of a process on the cluster; they start when needed, and go when idle for 60 s.",
@@ -219,7 +220,7 @@ class Settings:
     )  # fmt: skip
     metrics_path: str = declare(
         "", "Path at which the worker gives Prometheus metrics; '' = off.",
-        pattern=URL_PATH, reason="It would be readable by whoever reaches the service.",
+        pattern=URL_PATH, reason="It would be readable by anybody who reaches the service.",
     )  # fmt: skip
 
     # What clients may do.
@@ -262,6 +263,10 @@ class Settings:
     record_max_mb: float = declare(
         512.0, "Most that the segments in `record_folder` may hold, all processes together; the oldest go first.",
         low=1, high=1_000_000, reason="Arbitrary; hours of a busy service, and no disk is filled by a forgotten one.",
+    )  # fmt: skip
+    record_last_s: int = declare(
+        0, "How long a segment in `record_folder` stays; 0 = until `record_max_mb` is reached.",
+        unit="s", low=0, high=31_536_000, reason="A recording of a command is wanted whole.",
     )  # fmt: skip
     record_stacks: bool = declare(
         True, "Sample the stack of who runs while somebody waits.",

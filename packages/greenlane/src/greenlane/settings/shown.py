@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Mapping
 from dataclasses import make_dataclass
 from importlib.metadata import entry_points
 from typing import Final
 
 from greenlane.settings.lane import LANE_KEYS
+from greenlane.settings.parts import FIRST, PARTS, table_of
 from greenlane.settings.setting import Setting
 from greenlane.settings.settings import Settings, settings_of
 
-__all__ = ["DEFAULT", "GROUP", "by_distribution", "describe", "effective", "installed"]
+__all__ = ["DEFAULT", "GROUP", "by_distribution", "describe", "effective", "example", "installed"]
 
 #: Entry points of this group are the subclasses of `Settings`, by the name of their distribution.
 GROUP: Final = "greenlane.settings"
@@ -58,6 +60,30 @@ def describe() -> list[dict[str, object]]:
             if kind is Settings or setting.name not in guest:
                 rows.append(_described_row(distribution, setting.name, setting, setting.env, setting.flag))
     return rows + [_described_row("greenlane", f"lanes.NAME.{key.name}", key, "", "") for key in LANE_KEYS.values()]
+
+
+def example() -> str:
+    """A `greenlane.toml` with every setting of the installed distributions, commented out, at its default."""
+    parts: dict[str, list[str]] = {"first": [], "": [], **{part: [] for part in PARTS}}
+    for row in describe():
+        name = str(row["setting"])
+        if name.startswith("lanes."):
+            continue
+        table = table_of(name, str(row["distribution"]))
+        short = name.removeprefix(PARTS.get(table, ""))
+        # A key of a table cannot stand at the top: those of the first ten keep their flat names.
+        first = name in FIRST
+        parts["first" if first else table].append(
+            f"# {row['what']} Expected: {row['rule']}.\n# {name if first else short} = {_toml(row['default'])}\n"
+        )
+    text = "# What people set first.\n\n" + "\n".join(parts.pop("first")) + "\n# The others of every process.\n\n"
+    text += "\n".join(parts.pop(""))
+    text += "".join(f"\n[{part}]\n\n" + "\n".join(lines) for part, lines in parts.items() if lines)
+    return text + '\n# [lanes.search]\n# match = ["GET /search*"]\n# deadline_ms = 500'
+
+
+def _toml(value: object) -> str:
+    return "{}" if value == {} else json.dumps(value, ensure_ascii=False)
 
 
 def _described_row(distribution: str, name: str, setting: Setting, env: str, flag: str) -> dict[str, object]:

@@ -1,4 +1,6 @@
-"""Where settings come from: `greenlane.toml`, then variables `GREENLANE_*`, then flags; a later one wins.
+"""Where settings come from: a file, then variables `GREENLANE_*`, then flags; a later one wins.
+
+The file is `greenlane.toml`, or the table `[tool.greenlane]` of pyproject.toml.
 
 Each source gives (name, value, origin), checked. `lanes` comes as {lane: {key: value}}, its keys checked one by one;
 what is common to a lane is for `Lane` to check. Names of other distributions are passed over in a file and in the
@@ -24,6 +26,8 @@ __all__ = ["FILE_NAME", "FILE_VARIABLE", "load"]
 
 FILE_NAME: Final = "greenlane.toml"
 FILE_VARIABLE: Final = "GREENLANE_CONFIG"
+_PROJECT: Final = "pyproject.toml"
+_PROJECT_TABLE: Final = "tool.greenlane"
 # Arbitrary; bounds what is read when the variable names a device or a log by mistake.
 _FILE_MAX_BYTES: Final = 1 << 20
 # Kubernetes makes these up for every service of a namespace; ours may well be called "greenlane".
@@ -103,32 +107,57 @@ def _lane(name: str, keys: Mapping[str, Any], origin: str) -> Lane:
 
 
 def _from_file(file: Path | None, environ: Mapping[str, str], settings: _Declared) -> _Given:
-    """`file`, else what `GREENLANE_CONFIG` names ("" = no file), else `greenlane.toml` where there is one."""
+    """`file`, else what `GREENLANE_CONFIG` names ("" = no file), else `greenlane.toml`, else pyproject.toml."""
     explicit = str(file) if file is not None else environ.get(FILE_VARIABLE)
     if explicit == "":
         return
     name = FILE_NAME if explicit is None else explicit
     text = _text(name, must_exist=explicit is not None)
     if text is None:
-        return
+        name, text = _PROJECT, _project_text()
+        if text is None:
+            return
     path = _absolute(name)
+    inside = _PROJECT_TABLE if os.path.basename(name) == _PROJECT else ""
 
     def where(table: str, key: str) -> str:
         from greenlane.settings.refusal import line_of
 
-        line = line_of(text, table, key)
+        line = line_of(text, ".".join(filter(None, (inside, table))), key)
         return f"read {path}, line {line}" if line else f"read {path}"
 
-    for key, value in _toml(text, path).items():
-        if key == "lanes":
-            yield key, _lanes_of(value, where), f"file {path}"
-        elif key in settings:
-            yield key, checked(settings[key], value, attempted=functools.partial(where, "", key)), f"file {path}"
+    found = _toml(text, path)
+    if inside:
+        found = found.get("tool", {}).get("greenlane", {})
+    for name, value, table, key in _named(found, settings):
+        told = functools.partial(where, table, key)
+        if name == "lanes":
+            yield name, _lanes_of(value, where), f"file {path}"
+        elif name in settings:
+            yield name, checked(settings[name], value, attempted=told), f"file {path}"
         else:
-            _pass_over(key, value, settings, where("", key))
+            _pass_over(name, value, settings, told(), table)
 
 
-def _pass_over(key: str, value: object, settings: _Declared, attempted: str) -> None:
+def _named(found: Mapping[str, Any], settings: _Declared) -> Iterable[tuple[str, Any, str, str]]:
+    """(flat name, value, table, key as written)."""
+    if all(key in settings or key == "lanes" for key in found):  # the usual file loads nothing more
+        return ((key, value, "", key) for key, value in found.items())
+    from greenlane.settings.parts import flat
+
+    return flat(found, settings)
+
+
+def _project_text() -> str | None:
+    """The pyproject.toml of the current directory, where it speaks of us. What is wrong with others' is not for us."""
+    try:
+        text = _text(_PROJECT, must_exist=False)
+    except SettingsError:
+        return None
+    return text if text is not None and f"[{_PROJECT_TABLE}" in text else None
+
+
+def _pass_over(key: str, value: object, settings: _Declared, attempted: str, table: str) -> None:
     """Accept another distribution's name; SettingsError for any other."""
     from greenlane.settings.refusal import FOREIGN, nearest, unknown
 
@@ -136,9 +165,15 @@ def _pass_over(key: str, value: object, settings: _Declared, attempted: str) -> 
     if key in foreign:
         return
     if isinstance(value, dict):
-        hint = nearest(key, ["lanes"]) or "move its keys to the top of the file, before any table"
-        raise SettingsError(f"[{key}]", key, "no table but [lanes.NAME]", hint, attempted=attempted)
-    raise unknown(key, value, key, [*settings, *foreign], attempted=attempted, hint=_LIST_THEM)
+        hint = nearest(key, ["lanes", "serve", "tasks", "record"]) or "move its keys to the top of the file"
+        raise SettingsError(
+            f"[{key}]", key, "no table but [serve], [tasks], [record] and [lanes.NAME]", hint, attempted=attempted
+        )
+    from greenlane.settings.parts import PARTS
+
+    begins = PARTS.get(table, "")
+    among = [name.removeprefix(begins) for name in [*settings, *foreign] if name.startswith(begins)]
+    raise unknown(key, value, key, among, attempted=attempted, hint=_LIST_THEM)
 
 
 def _text(name: str, *, must_exist: bool) -> str | None:
@@ -190,12 +225,18 @@ def _from_environment(environ: Mapping[str, str], settings: _Declared) -> _Given
     for variable, text in environ.items():
         if not variable.startswith(PREFIX) or variable == FILE_VARIABLE or _KUBERNETES.fullmatch(variable):
             continue
-        setting = by_variable.get(variable)
+        setting = by_variable.get(variable) or _by_alias(variable.removeprefix(PREFIX).lower(), settings)
         if setting is None:
             _pass_over_variable(variable, text, by_variable)
             continue
         value = checked(setting, parsed(setting, text), attempted=f"read the environment variable {variable}")
         yield setting.name, value, f"environment {variable}"
+
+
+def _by_alias(name: str, settings: _Declared) -> Setting | None:
+    from greenlane.settings.parts import ALIASES
+
+    return settings.get(ALIASES.get(name, ""))
 
 
 def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) -> None:
@@ -204,7 +245,9 @@ def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) ->
 
     foreign = [name.upper() for names in FOREIGN.values() for name in names]
     short = variable.removeprefix(PREFIX)
-    if short not in foreign:
+    from greenlane.settings.parts import ALIASES
+
+    if short not in foreign and short.lower() not in ALIASES:
         # Compared without the prefix: sixteen common characters would make any two of them alike.
         found = nearest(short, [*(each.removeprefix(PREFIX) for each in by_variable), *foreign])
         hint = found.replace("'", f"'{PREFIX}", 1) or _LIST_THEM
@@ -219,7 +262,8 @@ def _from_flags(flags: Mapping[str, object], settings: _Declared) -> _Given:
         if name == "lanes":
             yield name, _lanes_of(value, lambda table, key: "read the flags"), "flag lanes"
             continue
-        setting = known(settings, str(name), value=value, attempted="read the flags", hint=_LIST_THEM)
+        setting = _by_alias(str(name), settings) if name not in settings else settings[name]
+        setting = setting or known(settings, str(name), value=value, attempted="read the flags", hint=_LIST_THEM)
         attempted = f"read the flag {setting.flag}"
         typed = parsed(setting, value) if isinstance(value, str) else value
         yield setting.name, checked(setting, typed, attempted=attempted), f"flag {setting.flag}"

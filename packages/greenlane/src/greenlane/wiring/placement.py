@@ -35,9 +35,9 @@ def made() -> Placement:
     elsewhere = Elsewhere(settings)
     found = Placement(settings, own.permits, elsewhere)
     own.placement = found
-    process.count_besides(found.counters)
+    process.add_counters(found.counters)
     own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
-    process.learn_besides(lambda: _rows(found.placed()))
+    process.add_learner(lambda: _rows(found.placed()))
     if settings.learned_file:
         _ChoiceSaver(found, Path(settings.learned_file), settings.learned_save_s)
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.

@@ -32,8 +32,8 @@ __all__ = [
     "LANE_KEY",
     "Running",
     "check_platform",
-    "count_besides",
-    "learn_besides",
+    "add_counters",
+    "add_learner",
     "running",
     "send_deadlines",
     "start",
@@ -45,8 +45,8 @@ LANE_KEY: Final = "HTTP_X_GREENLANE_LANE"
 _lock = threading.Lock()
 _running: Running | None = None
 _fork_hooks_set = False
-_counted_besides: list[Callable[[], Mapping[str, int]]] = []
-_learned_besides: list[Callable[[], Sequence[LearnedRow]]] = []
+_more_counters: list[Callable[[], Mapping[str, int]]] = []
+_more_learned: list[Callable[[], Sequence[LearnedRow]]] = []
 
 
 def start(settings: Settings | None = None, *, host: str, worker_index: int = 0) -> Running:
@@ -70,9 +70,9 @@ def start(settings: Settings | None = None, *, host: str, worker_index: int = 0)
         return _running
 
 
-def count_besides(counters: Callable[[], Mapping[str, int]]) -> None:
-    """Let what somebody else counts in this process be among its counters."""
-    _counted_besides.append(counters)
+def add_counters(counters: Callable[[], Mapping[str, int]]) -> None:
+    """Count these, too, among the counters of the process."""
+    _more_counters.append(counters)
 
 
 def send_deadlines(settings: Settings) -> None:
@@ -81,9 +81,9 @@ def send_deadlines(settings: Settings) -> None:
         deadline_out.install(settings.deadline_out_header)
 
 
-def learn_besides(rows: Callable[[], Sequence[LearnedRow]]) -> None:
-    """Let what somebody else learns in this process be shown beside what the permits learn."""
-    _learned_besides.append(rows)
+def add_learner(rows: Callable[[], Sequence[LearnedRow]]) -> None:
+    """Show these rows, too, with what the permits have learned."""
+    _more_learned.append(rows)
 
 
 def running() -> Running | None:
@@ -121,6 +121,9 @@ class Running:
         self._allowance_ms = settings.preempt_ms
         self._stops = False
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
+        self._permits.read_requests(
+            deadlines=self.deadline_names, due=self.due_ns, always=self._rules.any, shape=self._shape()
+        )
         # Whether a route may be on while the process is off.
         self._own_modes = any(lane.mode for lane in settings.lanes)
         self._besides: list[Patches] = []
@@ -137,6 +140,10 @@ class Running:
         if settings.mode != "off" or self._own_modes:
             self._give_probes()
         phase.offer(self._permits, first=True)
+        #: Opens a job on this thread for a request, by its WSGI environ and its arrival in monotonic ns (0 = now): its
+        #: first phase may wait, bounded, for a permit. False: the thread runs a job already and this one belongs to it,
+        #: or the mode is off. Do not close then.
+        self.open: Callable[[dict[str, object], int], bool] = self._permits.open_request
         self._stopped = False
         self._asleep = False
         self._stopping = threading.Event()
@@ -168,28 +175,6 @@ class Running:
     def stand_behind_front(self) -> None:
         """From now on the front of `greenlane serve` says a request's lane: nobody else reaches this process."""
         self._behind_front = True
-
-    def open(self, environ: Mapping[str, object], arrival_ns: int) -> bool:
-        """Open a job on this thread; its first phase may wait, bounded, for a permit.
-
-        Args:
-            environ: the WSGI environ: deadline headers, method and path are read.
-            arrival_ns: when the request arrived, monotonic.
-
-        Returns:
-            False: the thread runs a job already and this one belongs to it, or the mode is off. Do not close then.
-        """
-        if self._asleep:
-            self._wake()
-        if self._stopped:
-            return False
-        due_ns = self.due_ns(environ, arrival_ns)
-        route = (
-            None
-            if self._observer.framework_names
-            else self._observer.known(shape(str(environ.get("REQUEST_METHOD", "")), str(environ.get("PATH_INFO", ""))))
-        )
-        return self._permits.open(arrival_ns, due_ns, route)
 
     def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
         """Open a job on this thread for a task; see `open`. `name` is its route."""
@@ -233,14 +218,14 @@ class Running:
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
         counted = self._permits.counters()
-        for each in _counted_besides:
+        for each in _more_counters:
             counted.update(each())
         return counted
 
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
         rows = self._permits.learned()
-        for each in _learned_besides:
+        for each in _more_learned:
             besides = each()
             known = {(row.route, row.phase) for row in besides}
             rows = [row for row in rows if (row.route, row.phase) not in known] + list(besides)
@@ -264,6 +249,7 @@ class Running:
             if _running is self:
                 _running = None
         self._stopped = True
+        self.open = _open_nothing
         self._permits.set_mode("off")
         phase.withdraw(self._permits)
         self._take_probes()
@@ -313,7 +299,7 @@ class Running:
             self._save_quietly()
 
     def _save_quietly(self) -> None:
-        # A full disk must not end the service; the next write may succeed, and `greenlane check` names the trouble.
+        # A full disk must not end the service; the next write may succeed, and `greenlane doctor` names the trouble.
         with contextlib.suppress(LearnedFileError):
             self.save()
 
@@ -321,16 +307,27 @@ class Running:
         self._permits.forked()
         self.limits.forked()
         # A child that goes on to another program has no threads of ours; one that stays has them with its first job.
-        self._asleep = not self._stopped
+        if not self._stopped:
+            self._asleep = True
+            self.open = self._open_awake
+
+    def _open_awake(self, environ: dict[str, object], arrival_ns: int) -> bool:
+        self._wake()
+        return self.open(environ, arrival_ns)
 
     def _wake(self) -> None:
         """Start, in a forked child, what its parent has."""
         self._asleep = False
+        self.open = self._permits.open_request
         self._stopping = threading.Event()
         # What cannot be started is missing; the program runs on.
         with contextlib.suppress(Exception):
             self._start_saver()
             self._listen()
+
+    def _shape(self) -> Callable[[str, str], str]:
+        """Give what names a request; lanes want to hear of its name."""
+        return (lambda method, path: self._observer.known(shape(method, path))) if self._rules.any else shape
 
     def _listen(self) -> None:
         if self.settings.control_dir:
@@ -349,7 +346,6 @@ class _Observer:
         self.leave = permits.leave
         self.enter = permits.enter
         self.pin = permits.pin
-        self.framework_names = False
         self._permits = permits
         self._rules = rules
         self._seen: set[str] = set()
@@ -358,7 +354,6 @@ class _Observer:
 
     def name(self, route: str, /) -> None:
         """File this thread's job under the framework's route."""
-        self.framework_names = True
         self._name(self.known(route))
 
     def known(self, route: str) -> str:
@@ -367,6 +362,10 @@ class _Observer:
             self._seen.add(route)
             self._rules.apply_to(route, self._permits.pin, self._permits.set_mode)
         return route
+
+
+def _open_nothing(_environ: dict[str, object], _arrival_ns: int) -> bool:
+    return False
 
 
 def _mode_of(settings: Settings, worker_index: int) -> str:

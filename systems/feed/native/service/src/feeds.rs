@@ -267,7 +267,7 @@ impl Feeds {
         job.degraded(
             "paging",
             reason,
-            "the feed is made anew: its order may differ",
+            "the feed is made again: its order may differ",
         );
         None
     }

@@ -92,7 +92,7 @@ impl Items {
             .flat_map(|shard| shard.as_ref().err())
             .any(has_moved)
         {
-            // The next request asks anew who has what.
+            // The next request asks again who has what.
             *self.table.lock().expect("no thread died with it") = None;
         }
         let names = table.names.clone();

@@ -34,7 +34,7 @@ impl Server {
         };
         match exchanged(&mut stream, commands, expected).await {
             Err(error) if !is_new && error.kind() != io::ErrorKind::InvalidData => {
-                // The server was started anew meanwhile: what is idle is of its life before.
+                // The server was restarted meanwhile: what is idle is of its life before.
                 self.idle.lock().expect("no thread died with it").clear();
                 stream = connected(self.port).await?;
                 let replies = exchanged(&mut stream, commands, expected).await?;

@@ -59,11 +59,11 @@ class Series:
     seen: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT_S))
     _looks: deque[tuple[float, Counts]] = field(default_factory=lambda: deque(maxlen=WINDOW_S + 1))
     _from: Counts | None = None
-    #: When nines begin anew; None = they have.
+    #: When nines start over; None = they have.
     _anew_s: float | None = None
 
     def switched(self, at_s: float) -> None:
-        """Its nines are counted anew from the first look on by which all that was asked before is made or late."""
+        """Its nines are counted again from the first look on by which all that was asked before is made or late."""
         self._anew_s = at_s + CAP_MS / 1e3
 
     def look(self, number: int, at_s: float, counts: Counts, cpu_frac: float) -> None:

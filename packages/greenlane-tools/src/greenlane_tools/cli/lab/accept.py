@@ -127,5 +127,6 @@ def _environment(outcome: Outcome, arguments: argparse.Namespace) -> Mapping[str
 
 
 COMMAND: Final = Command(
-    "accept", "which worker gets the connection: servers, versions, sockets, options", _declare, _run
-)
+    "accept", "show which worker gets the connection: servers, sockets, options", _declare, _run,
+    examples=("greenlane lab accept --quick", "greenlane lab accept --servers help"),
+)  # fmt: skip

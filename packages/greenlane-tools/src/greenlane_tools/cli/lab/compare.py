@@ -132,4 +132,10 @@ def _row(each: Comparison) -> Mapping[str, object]:
     }
 
 
-COMMAND: Final = Command("compare", "results laid over each other: better, worse, or the same", _declare, _run)
+COMMAND: Final = Command(
+    "compare", "compare results: better, worse, or the same", _declare, _run,
+    examples=(
+        "greenlane lab compare out/lab/before out/lab/after",
+        "greenlane lab compare before.glr after.glr --fail-if-worse",
+    ),
+)  # fmt: skip

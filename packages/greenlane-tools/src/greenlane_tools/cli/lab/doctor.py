@@ -143,4 +143,10 @@ def _paragraph(name: str, text: str, output: Output) -> None:
         output.line(line)
 
 
-COMMAND: Final = Command("doctor", "which settings of a server's command do nothing or harm", _declare, _run)
+COMMAND: Final = Command(
+    "doctor", "say which settings of a server's command do nothing or harm", _declare, _run,
+    examples=(
+        "greenlane lab doctor -- gunicorn -k gthread --threads 64 shop:app",
+        "greenlane lab doctor --check-live -- uvicorn shop:app",
+    ),
+)  # fmt: skip

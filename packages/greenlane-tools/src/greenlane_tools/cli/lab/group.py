@@ -12,6 +12,7 @@ __all__ = ["COMMAND"]
 
 COMMAND: Final[Command] = group(
     "lab",
-    "benchmarks and scenarios: how a service behaves as work grows",
+    "run benchmarks and scenarios: how a service behaves under load",
     (part3.COMMAND, run.COMMAND, compare.COMMAND, placement.COMMAND, accept.COMMAND, doctor.COMMAND),
+    examples=("greenlane lab run --list", "greenlane lab part3 --preset lyft-5-55"),
 )

@@ -240,5 +240,9 @@ def _text(preset: Preset | None, found: list[Row], known: list[Beside], measured
 
 
 COMMAND: Final = Command(
-    "part3", "Lyft's benchmark of green threads by three clocks, under seven runtimes", _declare, _run
-)
+    "part3", "run Lyft's benchmark of green threads under seven runtimes", _declare, _run,
+    examples=(
+        "greenlane lab part3 --preset lyft-5-55",
+        "greenlane lab part3 --cpu-ms 5 --network-ms 55 --runtimes gevent,threads",
+    ),
+)  # fmt: skip

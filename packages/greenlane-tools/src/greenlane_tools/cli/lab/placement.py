@@ -207,6 +207,9 @@ def _by(callers: int) -> str:
 
 
 COMMAND: Final = Command(
-    "placement", "where CPU work beside a loop runs best: threads, processes, fleets, and what ours chooses",
-    _declare, _run,
+    "placement", "show where CPU work beside a loop runs best", _declare, _run,
+    examples=(
+        "greenlane lab placement --functions json --seconds 1",
+        "greenlane lab placement --loop uvloop --out out/lab/placement",
+    ),
 )  # fmt: skip

@@ -138,4 +138,7 @@ def _tables(result: Result, output: Output) -> None:
         output.line("  " + output.styled(judgement.said(), style))
 
 
-COMMAND: Final = Command("run", "a scenario: contenders side by side under the same load", _declare, _run)
+COMMAND: Final = Command(
+    "run", "run a scenario: contenders side by side under the same load", _declare, _run,
+    examples=("greenlane lab run --list", "greenlane lab run pricing --seconds 20"),
+)  # fmt: skip

@@ -43,8 +43,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     add("--cores", type=_whole(1, _MOST_CORES), default=0, metavar="N", help="that may be used (as many as it has)")
     what_if = parser.add_argument_group("what if")
     for name, metavar, said in (
-        ("cpu", "[ROUTE=]0.5x", "its CPU were half as much; also +3ms, 12ms"),
-        ("rate", "[ROUTE=]2x", "twice as many came; also 30/s"),
+        ("cpu", "[ROUTE=]0.5x", "its CPU were half as much"),
+        ("rate", "[ROUTE=]2x", "twice as many came"),
         ("split", "ROUTE[,…][=N]", "it had processes of its own, beside those there are"),
     ):
         what_if.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=said)
@@ -206,5 +206,9 @@ def _plain(text: str) -> str:
 
 
 COMMAND: Final = Command(
-    "advise", "what to set for a goal: limits, processes, permits, lanes, placement", _declare, _run
-)
+    "advise", "say what to set for a goal: limits, processes, permits, lanes", _declare, _run,
+    examples=(
+        "greenlane plan shop.glr --goal 'bikes p99 <= 500ms'",
+        "greenlane plan shop.glr --rate 2x --write greenlane.toml",
+    ),
+)  # fmt: skip

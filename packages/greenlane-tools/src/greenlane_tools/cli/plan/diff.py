@@ -35,4 +35,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-COMMAND: Final = Command("diff", "what a release changed in what requests cost, with intervals", _declare, _run)
+COMMAND: Final = Command(
+    "diff", "show what a release changed in what requests cost, with intervals", _declare, _run,
+    examples=("greenlane plan diff old.glr new.glr", "greenlane plan diff old.json new.glr --json"),
+)  # fmt: skip

@@ -47,4 +47,7 @@ def _write(to: str, content: bytes, output: Output) -> None:
     output.say(f"profile: {path} ({len(content) / 1000:.0f} kB)")
 
 
-COMMAND: Final = Command("profile", "a profile as a file, to keep, compare or complete by hand", _declare, _run)
+COMMAND: Final = Command(
+    "profile", "write a profile to keep, compare or complete by hand", _declare, _run,
+    examples=("greenlane plan profile shop.glr -o shop.json", "greenlane plan profile shop.glr -o - --skip 10"),
+)  # fmt: skip

@@ -32,7 +32,7 @@ _FOLDER: Final = "a result folder of `greenlane lab run`, a file of samples, or 
 
 
 def subjects(arguments: Sequence[str]) -> list[Subject]:
-    """One side each, named so that they can be told apart.
+    """One side each, with names that differ.
 
     Raises:
         SettingsError: one is not there, is none, is damaged, or is empty.

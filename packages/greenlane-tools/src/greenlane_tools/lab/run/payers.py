@@ -13,7 +13,7 @@ from typing import Final
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
-__all__ = ["OURS", "Paid", "lines", "paid", "payers_table", "worst"]
+__all__ = ["OURS", "Paid", "laws", "lines", "paid", "payers_table", "worst"]
 
 #: The contender in question.
 OURS: Final = "greenlane"
@@ -84,9 +84,41 @@ def lines(scenario: Scenario, rows: Sequence[Row]) -> list[list[str]]:
     ]
 
 
+def laws(scenario: Scenario, rows: Sequence[Row]) -> list[str]:
+    """By load, what any order would take from the other classes for what the light ones gain, and what ours takes.
+
+    Kleinrock's conservation law: while the CPU never idles beside work, the sum over classes of their share of it times
+    their mean wait is the same under every order that does not know how long a job will take. Strictly for orders that
+    finish what they begin, or work of exponential length; plain threads share, and our switches are not free.
+    """
+    whole = [row for row in rows if row.phase == ALL and row.stage == CLIENT]
+    levels = dict.fromkeys(row.level for row in whole)
+    return [said for level in levels if (said := _law(scenario, whole, level))]
+
+
+def _law(scenario: Scenario, rows: Sequence[Row], level: Level) -> str:
+    light, others, ours = 0.0, 0.0, 0.0
+    for each in scenario.classes:
+        mine, threads = (find(rows, name, each.name, level) for name in (OURS, scenario.calibrated_on))
+        if not each.cpu_share_frac or mine is None or threads is None or not mine.mean_ms or not threads.mean_ms:
+            return ""
+        if each.lane == "light":
+            light += each.cpu_share_frac * (threads.mean_ms - mine.mean_ms)
+        else:
+            others += each.cpu_share_frac * threads.mean_ms
+            ours += each.cpu_share_frac * mine.mean_ms
+    if not others:
+        return ""
+    return (
+        f"ideal order at {level.label}: for what the light classes gain the others' mean is {1 + light / others:.2f} "
+        f"of {scenario.calibrated_on}'s (conservation law); it is {ours / others:.2f}"
+    )
+
+
 def payers_table(scenario: Scenario, rows: Sequence[Row]) -> str:
     """The lines as text: our latency over threads' / over the best stock server's."""
     text = [f"  who pays: greenlane over {scenario.calibrated_on} / over the best stock server"]
     for load, quantile, *cells in lines(scenario, rows):
         text.append(f"  {load:<6}{quantile:<6}" + "".join(f"{cell:>14}" for cell in cells))
+    text += [f"  {law}" for law in laws(scenario, rows)]
     return "\n".join(text) if len(text) > 1 else ""

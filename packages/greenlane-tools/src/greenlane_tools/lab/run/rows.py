@@ -72,6 +72,8 @@ class Row:
     # Of task systems; always None here.
     effects_doubled: None = None
     calls_repeated: None = None
+    # Of the requests that the percentiles stand on; None of all classes together, and of closed-loop tools.
+    mean_ms: float | None = None
 
     @property
     def level(self) -> Level:
@@ -181,6 +183,7 @@ def _row(scenario: Scenario, cell: Sequence[Run], phase: str, parts: Sequence[Sa
         pss_mb=max(run.pss_mb for run in cell),
         errors=int(((~answered_well(samples)) & (samples.status != UNANSWERED)).sum()),
         lost=int((samples.status == UNANSWERED).sum()),
+        mean_ms=None if name == ALL or not len(latencies) else float(latencies.mean()),
     )
 
 

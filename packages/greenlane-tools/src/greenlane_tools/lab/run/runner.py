@@ -1,6 +1,6 @@
 """A scenario from the first process to the last row: start, calibrate, warm up, every run in turn, judge.
 
-A service that dies is started anew and its run counts as it went; a contender that does not come up is left out and
+A service that dies is restarted and its run counts as it went; a contender that does not come up is left out and
 the others go on. Either is said, and the result is then not `complete`.
 """
 
@@ -149,7 +149,7 @@ class _Runner:
     def _announce(self) -> None:
         scenario, kept = self._scenario, len(self._runs)
         if kept:
-            self._talk.say(f"{kept} of {len(self._turns)} runs were made before and are kept; --fresh makes them anew")
+            self._talk.say(f"{kept} of {len(self._turns)} runs were made before and are kept; --fresh makes them again")
             self._until_s -= (self._until_s - self._began_s) * kept / len(self._turns)
         if kept < len(self._turns):
             self._talk.say(

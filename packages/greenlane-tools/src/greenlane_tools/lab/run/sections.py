@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from greenlane_tools.lab.run.payers import OURS, lines, worst
+from greenlane_tools.lab.run.payers import OURS, laws, lines, worst
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.samples import Samples
@@ -122,7 +122,7 @@ def payers(scenario: Scenario, rows: Sequence[Row]) -> Html:
         "Who pays",
         blocks.table(found[0], [blocks.Row(line) for line in found[1:]], "who pays", names=2),
         about=f"Our latency over {scenario.calibrated_on}'s / over that of the stock server that is best just there; "
-        f"under 1 is a gain. {worst(scenario, rows)}",
+        f"under 1 is a gain. {'. '.join([worst(scenario, rows), *laws(scenario, rows)])}",
     )
 
 

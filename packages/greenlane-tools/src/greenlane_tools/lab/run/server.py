@@ -118,7 +118,7 @@ class Server(Block):
             await_process(one, f"contender {self.contender.name}")
 
     def restart(self) -> None:
-        """Ends it and starts it anew, on other ports."""
+        """Ends it and starts it again, on other ports."""
         self.end()
         self.begin()
 

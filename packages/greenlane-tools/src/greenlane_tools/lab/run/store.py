@@ -89,7 +89,7 @@ class Store:
             return None
         try:
             _, found = samples.read(self._path(turn))
-        except (OSError, ValueError):  # somebody cleared up: made anew
+        except (OSError, ValueError):  # somebody cleared up: made again
             return None
         return Run(turn=turn, samples=found, faults=tuple(Done(**one) for one in facts["faults"]),
                    contrast=tuple(Closed(**one) for one in facts["contrast"]), dead=tuple(facts["dead"]),

@@ -71,7 +71,7 @@ def settle(scenario: Scenario, run: Run, server: Server) -> None:
     """Leaves a contender as it may meet the next run: at rest, or started anew.
 
     Raises:
-        HostError: started anew, it does not come up.
+        HostError: restarted, it does not come up.
     """
     if run.dead or (not _all_well(run) and not server.settle(scenario.settle_s)):
         server.restart()

@@ -99,7 +99,7 @@ class Scenario:
     )  # fmt: skip
     settle_s: float = declare(
         4.0,
-        "How long a contender may go on with what a run left it with before it is started anew.",
+        "How long a contender may go on with what a run left it with before it is restarted.",
         reason="two thirds of a time-out",
         unit="s",
         low=0.0,

@@ -46,16 +46,21 @@
   const x = (us) => LEFT + ((us - from) / (to - from)) * (width - LEFT);
   // What ran in the chosen job's process stays on top: that is where its arrows lead.
   const pinned = () => (chosen ? chosen.process.running.slice(0, 6) : []);
-  const y = (lane) => {
-    const above = pinned(), place = above.findIndex((one) => one.at === lane);
-    return TOP + (place >= 0 ? place : above.length + lane - scroll) * ROW;
+  let above = [], rest = [], place = new Map();
+  const arrange = () => {
+    above = pinned().map((one) => one.at);
+    rest = [...lanes.keys()].filter((lane) => !above.includes(lane));
+    place = new Map(rest.map((lane, row) => [lane, row]));
   };
-  const room = () => Math.floor((HEIGHT - TOP) / ROW) - pinned().length;
+  const y = (lane) => TOP + (place.has(lane) ? above.length + place.get(lane) - scroll : above.indexOf(lane)) * ROW;
+  const room = () => Math.floor((HEIGHT - TOP) / ROW) - above.length;
   const first = (slices, us) => {
     let low = 0, high = slices.length;
     while (low < high) { const middle = (low + high) >> 1; if (slices[middle].to < us) low = middle + 1; else high = middle; }
     return low;
   };
+  // Threads of a pool differ at their end.
+  const short = (name) => (name.length > 22 ? `${name.slice(0, 16)}…${name.slice(-5)}` : name);
   const label = (text, left, top, most) => {
     if (most < 20) return;
     pen.fillText(text.length * 6.4 > most ? `${text.slice(0, Math.max(1, Math.floor(most / 6.4) - 1))}…` : text, left, top);
@@ -87,7 +92,7 @@
       label(data.routes[slice.job.route], Math.max(LEFT, x(slice.from)) + 3, y(number) + 13, wide - 6);
     }
     pen.fillStyle = colours.soft;
-    label(lane.name, 4, y(number) + 13, LEFT - 8);
+    label(short(lane.name), 4, y(number) + 13, LEFT - 8);
   };
 
   // From each wait of the chosen job to the slice of who ran meanwhile.
@@ -128,9 +133,7 @@
     pen.setTransform(dots, 0, 0, dots, 0, 0);
     names.forEach((name) => { colours[name] = colour(name); });
     pen.font = "11px system-ui, sans-serif";
-    const above = new Set(pinned().map((one) => one.at));
-    for (const number of above) drawLane(lanes[number], number);
-    for (let number = scroll; number < Math.min(lanes.length, scroll + room()); number++) if (!above.has(number)) drawLane(lanes[number], number);
+    for (const number of [...above, ...rest.slice(scroll, scroll + room())]) drawLane(lanes[number], number);
     pen.save();
     pen.beginPath();
     pen.rect(LEFT, TOP, width - LEFT, HEIGHT - TOP);
@@ -155,14 +158,16 @@
   };
   const zoom = (by, around = (from + to) / 2) => show(around - (around - from) * by, around + (to - around) * by);
   const move = (part) => show(from + (to - from) * part, to + (to - from) * part);
-  const lower = (rows) => { scroll = Math.min(Math.max(0, scroll + rows), Math.max(0, lanes.length - room())); again(); };
+  const lower = (rows) => { scroll = Math.min(Math.max(0, scroll + rows), Math.max(0, rest.length - room())); again(); };
   const choose = (job, fit) => {
     chosen = job;
+    arrange();
     const parts = (job.parts || []).filter(([state]) => state === "wait").sort((a, b) => b[3] - b[2] - a[3] + a[2]).slice(0, 3);
     const waits = parts.map(([, kind, start, end, , who]) => `waited ${duration(end - start)} (${kind}) for ${data.labels[who] || "unknown"}`);
     told.textContent = [`${data.routes[job.route]}, ${duration(job.to - job.from)}`, `from ${data.wall_ms === null ? duration(job.from) : clock(job.from)}`, ...waits].join("; ");
     if (fit) show(job.from - (job.to - job.from) * 0.2, job.to + (job.to - job.from) * 0.2);
-    if (job.lane < scroll || job.lane >= scroll + room()) lower(job.lane - scroll - Math.floor(room() / 2));
+    const row = place.get(job.lane);
+    if (row < scroll || row >= scroll + room()) lower(row - scroll - Math.floor(room() / 2));
     again();
   };
   const next = (step) => {
@@ -200,8 +205,8 @@
   canvas.addEventListener("pointerup", (event) => {
     const moved = held && held.moved, us = when(event);
     held = null;
-    const row = Math.floor((event.clientY - canvas.getBoundingClientRect().top - TOP) / ROW), above = pinned();
-    const lane = row < above.length ? above[row] : lanes[scroll + row - above.length];
+    const row = Math.floor((event.clientY - canvas.getBoundingClientRect().top - TOP) / ROW);
+    const lane = lanes[row < above.length ? above[row] : rest[scroll + row - above.length]];
     const slice = !moved && lane && lane.slices[first(lane.slices, us)];
     if (slice && slice.from <= us) choose(slice.job, false);
   });

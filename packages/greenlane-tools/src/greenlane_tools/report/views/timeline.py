@@ -12,6 +12,7 @@ from greenlane_tools.page.blocks import note, section
 from greenlane_tools.page.html import Html, element, json_script
 from greenlane_tools.page.quantities import count
 from greenlane_tools.reader.rows import Job
+from greenlane_tools.report.split import lane_of
 from greenlane_tools.report.study import ReportStudy
 
 __all__ = ["timeline_script", "timeline_view"]
@@ -30,9 +31,6 @@ _BUTTONS: Final = {
     "p": "previous",
 }
 
-#: Of hosts whose jobs run on an event loop, a part of the name; and how threads beside one are called.
-_LOOP_HOSTS: Final = ("gevent", "asgi", "asyncio", "aiohttp", "uvicorn", "tornado", "sanic")
-_THREADS: Final = ("ThreadPoolExecutor", "Thread-", "AnyIO worker", "asyncio_")
 
 Numbers = defaultdict[str, int]
 
@@ -101,7 +99,7 @@ def _data(study: ReportStudy, jobs: Sequence[Job], slowest: Job) -> dict[str, An
                     part.kind,
                     (part.from_ns - start_ns) // 1000,
                     (part.to_ns - start_ns) // 1000,
-                    lanes[_lane(job, part.unit)],
+                    lanes[lane_of(job, part.unit)],
                     labels[part.label],
                 ]
                 for part in study.recording.segments(job.process, job.job)
@@ -135,12 +133,3 @@ def _wall_ms(study: ReportStudy, at_ns: int) -> float | None:
         if isinstance(started, int) and isinstance(unix, int):
             return (at_ns - started + unix) / 1e6
     return None
-
-
-def _lane(job: Job, unit: str) -> str:
-    """Greenlets and tasks run on their loop, a thread is its own lane.
-
-    Parts name their unit and not its kind: the host of the job tells it, and what pools call their threads.
-    """
-    on_loop = any(name in job.host for name in _LOOP_HOSTS) and not unit.startswith(_THREADS)
-    return "loop" if on_loop else unit or "thread"

@@ -12,11 +12,12 @@ from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.report.culprits import CulpritCode, by_function, by_work, job_cpu, stacks_of
-from greenlane_tools.report.gain import Gain
+from greenlane_tools.report.gain import MEASURED, Gain
+from greenlane_tools.report.own import spent
 from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.time import shortened
 
-__all__ = ["blame_view", "culprits_view", "gain_view"]
+__all__ = ["blame_view", "culprits_view", "gain_view", "own_view"]
 
 _SIDE = 10
 _DRAWN = 8
@@ -86,6 +87,28 @@ def culprits_view(study: ReportStudy) -> Html:
     )
 
 
+def own_view(study: ReportStudy) -> Html:
+    """The section."""
+    if not study.routes:
+        return Html("")
+    recording = study.recording
+    chosen, more = shortened(study.own)
+    rows = [
+        Row([line.route, line.frame.place, line.frame.function, duration(line.cpu_ns), share(line.frac),
+             count(line.looks)])
+        for line in chosen
+    ]  # fmt: skip
+    heads = ["route", "at", "in", "CPU", "of what was seen", "looks"]
+    return section(
+        "The jobs' own time",
+        flame_graph(spent(study.routes, recording.own, recording.blame), "CPU, I/O and waiting by route", "spent"),
+        details("Lines that jobs computed in", table(heads, rows, "own lines", names=3), more) if rows else "",
+        about="All jobs of a route together: what they computed, by line of code where they were looked at (five times "
+        "a second, in slices over 10 ms); what they were blocked on; and whom they waited for. Click zooms.",
+        name="own",
+    )
+
+
 def _table(heading: str, found: Sequence[CulpritCode]) -> Html:
     if not found:
         return Html("")
@@ -150,7 +173,7 @@ def gain_view(study: ReportStudy) -> Html:
             "phases take turns as they do now; the same jobs arrive at the same "
             "moments. Light jobs lose what they waited in heavy slices, heavy jobs are overtaken by light work. Not in "
             "it: queues that drain sooner (better), C calls that hold the GIL (worse), more switches (worse). "
-            "`mode = on` under the same load is the proof."
+            f"`mode = on` under the same load is the proof: {MEASURED}."
         ),
         about="p99 of each route now, and as it would be; the bar is what the estimate may be off by.",
         name="permits",

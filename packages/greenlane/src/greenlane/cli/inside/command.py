@@ -106,4 +106,7 @@ def _by_package(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-COMMAND: Final = Command("inside", "count what a serving process loads, patches and starts", _declare, _run)
+COMMAND: Final = Command(
+    "inside", "count what a serving process loads, patches and starts", _declare, _run,
+    examples=("greenlane inside --host wsgi", "greenlane inside --host gunicorn --modules"),
+)  # fmt: skip

@@ -67,7 +67,7 @@ def _record(port: int, folder: Path) -> Sequence[str]:
 
 
 def _work(_port: int, _folder: Path) -> Sequence[str]:
-    return _greenlane("work", "--task-allow", "broker", "measured:celery", "--", "-l", "WARNING")
+    return _greenlane("celery", "--task-allow", "broker", "measured:celery", "--", "-l", "WARNING")
 
 
 def _serve(port: int, _folder: Path) -> Sequence[str]:

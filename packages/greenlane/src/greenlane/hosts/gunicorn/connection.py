@@ -35,7 +35,7 @@ from greenlane.wiring.process import Running
 __all__ = [
     "BUSY",
     "CLOSED",
-    "DOUBTED",
+    "OVER_LIMIT",
     "ENDED",
     "HOPELESS",
     "LEAVING",
@@ -59,7 +59,7 @@ WAITING: Final = 0  # the front: for the first byte, or the rest, of a head
 BUSY: Final = 1  # a pool thread
 LEAVING: Final = 2  # the front: the write side is closed, for the client to close too
 CLOSED: Final = 3
-DOUBTED: Final = 4  # the front: with a request over the limit, about to be refused
+OVER_LIMIT: Final = 4  # the front: with a request over the limit, about to be refused
 
 # What is to be done with the bytes of a head so far.
 PARTIAL: Final = 0  # wait for more

@@ -25,8 +25,8 @@ from greenlane.hosts.gunicorn.answers import Claim, Deadlines
 from greenlane.hosts.gunicorn.connection import (
     BUSY,
     CLOSED,
-    DOUBTED,
     LEAVING,
+    OVER_LIMIT,
     PARTIAL,
     WAITING,
     Conn,
@@ -42,7 +42,7 @@ __all__ = ["DOUBT_LOOK_S", "LINGER_S", "Dispatch"]
 
 # A request over the limit is looked at again for so long: a client that has just read the answer to another one can be
 # here before that one's thread has counted it out.
-_DOUBT_NS: Final = 2_000_000
+_GRACE_NS: Final = 2_000_000
 #: Pause between two such looks.
 DOUBT_LOOK_S: Final = 0.001
 # After the last byte of an answer, how long a client may go on sending before it closes its side. Closing earlier would
@@ -73,7 +73,7 @@ class Dispatch:
         self.judge = judge_for(worker.cfg)
         self.deadlines = Deadlines(self.wake)
         #: (connection over the limit, when it is refused). Any thread appends, the main thread takes.
-        self.doubted: deque[tuple[Conn, int]] = deque()
+        self.over_limit: deque[tuple[Conn, int]] = deque()
         #: Whether new connections are accepted; while not, the end of one wakes the main thread. Written by it.
         self.listening = False
         #: When the worker began to stop; 0 = it has not. Written by the main thread.
@@ -110,8 +110,8 @@ class Dispatch:
         elif self._worker.behind_front and self._worker.too_late(conn):
             self._turn_away(conn)
         elif self._limit and self._pool.in_progress - own >= self._limit:
-            conn.stage = DOUBTED
-            self.doubted.append((conn, time.monotonic_ns() + _DOUBT_NS))
+            conn.stage = OVER_LIMIT
+            self.over_limit.append((conn, time.monotonic_ns() + _GRACE_NS))
             if own:
                 self.wake()
         else:
@@ -122,7 +122,7 @@ class Dispatch:
         if conn.head.startswith(self._special) and (message := self._worker.special(conn.head)) is not None:
             return message
         if self._limit and self._pool.in_progress > self._limit:
-            time.sleep(_DOUBT_NS / 1e9)
+            time.sleep(_GRACE_NS / 1e9)
             if self._pool.in_progress > self._limit:
                 self._worker.note_refusal()
                 return self._refusal
@@ -148,17 +148,17 @@ class Dispatch:
         conn.clean = False
         self.part(conn)
 
-    def judge_doubted(self, now_ns: int) -> None:
+    def retry_or_refuse(self, now_ns: int) -> None:
         """Serve those that are within the limit after all, refuse those whose time is over. Main thread."""
-        for _ in range(len(self.doubted)):
-            conn, until_ns = self.doubted.popleft()
+        for _ in range(len(self.over_limit)):
+            conn, until_ns = self.over_limit.popleft()
             if self._pool.in_progress < self._limit:
                 self.submit(conn)
             elif now_ns >= until_ns:
                 self._worker.note_refusal()
                 self.answer(conn, self._refusal)
             else:
-                self.doubted.append((conn, until_ns))
+                self.over_limit.append((conn, until_ns))
 
     def _turn_away(self, conn: Conn) -> None:
         """Refuse a request that would end too late; its connection stays if nothing else can be on its way."""
@@ -225,8 +225,8 @@ class Dispatch:
             if known:
                 del self.connections[conn.fd]
         if known and conn.polled:
-            with contextlib.suppress(OSError, ValueError):
-                self.poller.unregister(conn.fd)
+            with contextlib.suppress(OSError):
+                rearm_now(self._poller_fd, conn.fd, 0)
         with contextlib.suppress(OSError):
             conn.sock.close()
         if not self.listening:
@@ -253,11 +253,8 @@ class Dispatch:
 
     def arm(self, conn: Conn, event: int = EPOLLIN) -> None:
         """Let the poller report the connection once."""
-        polled, conn.polled = conn.polled, True
-        if polled:
-            rearm_now(self._poller_fd, conn.sock.fileno(), event | EPOLLONESHOT)
-        else:
-            self.poller.register(conn.sock, event | EPOLLONESHOT)
+        known, conn.polled = conn.polled, True
+        rearm_now(self._poller_fd, conn.sock.fileno(), event | EPOLLONESHOT, known=known)
 
     def wake(self) -> None:
         """Make the poller return. From any thread or a signal handler."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 from greenlane._native import recv_now
 from greenlane.hosts.gunicorn import answers
 from greenlane.hosts.gunicorn.answers import Claim
-from greenlane.hosts.gunicorn.connection import BUSY, CLOSED, DOUBTED, LEAVING, PARTIAL, WAITING, Conn, Served
+from greenlane.hosts.gunicorn.connection import BUSY, CLOSED, LEAVING, OVER_LIMIT, PARTIAL, WAITING, Conn, Served
 from greenlane.hosts.gunicorn.dispatch import DOUBT_LOOK_S, LINGER_S, Dispatch
 from greenlane.hosts.gunicorn.listeners import AWAY, Line, Listeners
 from greenlane.hosts.pool import Pool
@@ -102,8 +102,8 @@ class Front:
         except InterruptedError:
             return
         now_ns = time.monotonic_ns()
-        if self._dispatch.doubted:
-            self._dispatch.judge_doubted(now_ns)
+        if self._dispatch.over_limit:
+            self._dispatch.retry_or_refuse(now_ns)
         for fd, _ in events:
             conn = self._connections.get(fd)
             try:
@@ -125,7 +125,7 @@ class Front:
         until_s = min(self._next_tick_s, now_s + tick_s)
         if self._listeners.paused_until_s > now_s:
             until_s = min(until_s, self._listeners.paused_until_s)
-        if self._dispatch.doubted:
+        if self._dispatch.over_limit:
             until_s = min(until_s, now_s + DOUBT_LOOK_S)
         return max(self._dispatch.deadlines.first(int(until_s * 1e9)) / 1e9 - now_s, 0.0)
 
@@ -156,7 +156,7 @@ class Front:
         if conn is None or conn.stage in (BUSY, CLOSED):
             return
         try:
-            if conn.stage in (WAITING, DOUBTED):
+            if conn.stage in (WAITING, OVER_LIMIT):
                 self._dispatch.submit(conn)
                 return
         except Exception:
@@ -358,7 +358,7 @@ class Front:
         self._line.leave()
         self._pool.shutdown(wait=False)
         for conn in list(self._connections.values()):
-            if conn.stage in (WAITING, LEAVING, DOUBTED):
+            if conn.stage in (WAITING, LEAVING, OVER_LIMIT):
                 dispatch.close(conn)
         dispatch.end()
 

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from select import EPOLLIN
 from typing import Any, Final
 
+from greenlane._native import readable_now
 from greenlane.hosts.gunicorn.connection import Conn, Served
 from greenlane.hosts.gunicorn.dispatch import Dispatch
 from greenlane.hosts.pool import Pool
@@ -121,6 +122,8 @@ class Listeners:
         """Accept up to `most`; whether there was a connection at all."""
         listener, address = self._sockets[fd]
         for number in range(most):
+            if number and not readable_now(fd):
+                return True
             try:
                 sock, client = listener.accept()
             except BlockingIOError:

@@ -13,7 +13,7 @@ from greenlane.wiring import recording as wired
 
 __all__ = ["attach", "detach", "start"]
 
-_SET: Final = ("record_folder", "control_dir", "record_max_mb", "record_on", "record_stacks")
+_SET: Final = ("record_folder", "control_dir", "record_max_mb", "record_last_s", "record_on", "record_stacks")
 
 
 def start(observers: Mapping[str, str]) -> str:
@@ -29,6 +29,7 @@ def start(observers: Mapping[str, str]) -> str:
             record_folder=given["record_folder"],
             control_dir=given["control_dir"],
             record_max_mb=float(given["record_max_mb"]),
+            record_last_s=int(given["record_last_s"] or 0),
             record_on=given["record_on"] == "true",
             record_stacks=given["record_stacks"] == "true",
         )
@@ -48,7 +49,7 @@ def attach(observers: Mapping[str, str], wanted: Mapping[str, object]) -> None:
     Raises:
         RecordError: the folder cannot be written to.
     """
-    settings: Any = SimpleNamespace(**wanted, record_on=True)
+    settings: Any = SimpleNamespace(**wanted, record_last_s=0, record_on=True)
     found = wired.start_recording(settings, Patches(observers))
     if found is not None:
         found.listen()

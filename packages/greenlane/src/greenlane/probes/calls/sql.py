@@ -23,7 +23,6 @@ from greenlane.probes.calls import span
 from greenlane.probes.calls.naming import PORTS, operation, seconds, upstream
 from greenlane.probes.drivers import Seen, connecting
 from greenlane.probes.patching import Patches
-from greenlane.probes.wrapping import Make, dress
 
 __all__ = [
     "named",
@@ -109,18 +108,16 @@ def _named(head: str, quotes_are_names: bool) -> str:
 
 def place_psycopg(patches: Patches, module: ModuleType) -> None:
     """Place the spans in `psycopg`."""
-    conninfo = module.conninfo.conninfo_to_dict
+    parse = module.conninfo.conninfo_to_dict
 
-    def connect(_class: Any, info: str = "", **kwargs: Any) -> span.Call:
+    def connect(_class: Any, conninfo: str = "", **kwargs: Any) -> span.Call:
         given = {key: value for key, value in kwargs.items() if key in ("host", "port", "connect_timeout")}
-        return _connect(conninfo(info, **given))
+        return _connect(parse(conninfo, **given))
 
-    # The module's `connect` is the class method as it was when psycopg was imported.
-    patches.replace(module, "connect", span.call(functools.partial(connect, None)))
     for prefix, wrapped in (("", span.call), ("Async", span.awaited)):
         connection, cursor = getattr(module, f"{prefix}Connection"), getattr(module, f"{prefix}Cursor")
         server_cursor = getattr(module, f"{prefix}ServerCursor")
-        patches.replace(connection, "connect", _of_class(wrapped(connect)))
+        patches.replace(connection, "connect", wrapped(connect))
         patches.replace(connection, "commit", wrapped(_ends("COMMIT")))
         patches.replace(connection, "rollback", wrapped(_ends("ROLLBACK")))
         for owner in (cursor, server_cursor):
@@ -138,16 +135,6 @@ def place_psycopg_pool(patches: Patches, module: ModuleType) -> None:
 def place_psycopg_pool_async(patches: Patches, module: ModuleType) -> None:
     """Place the probe of its waits in `psycopg_pool.pool_async`."""
     patches.replace(module.WaitingClient, "wait", span.pool_wait_awaited)
-
-
-def _of_class(make: Make) -> Make:
-    """Make a class method from a class method."""
-
-    def made(original: Any, silent: list[bool]) -> Any:
-        function = original.__func__
-        return classmethod(dress(make(function, silent), function, original.__self__))
-
-    return made
 
 
 def _execute(self: Any, query: Any, *_args: Any, **_kwargs: Any) -> span.Call:

@@ -81,7 +81,7 @@ def _permits() -> Serve:
     from greenlane.wiring.process import start
 
     running = start(Settings(lanes=(Lane("requests", match=("*",), weight="heavy"),)), host="lab")
-    request = {"REQUEST_METHOD": "GET", "PATH_INFO": "/request"}
+    request: dict[str, object] = {"REQUEST_METHOD": "GET", "PATH_INFO": "/request"}
 
     def serve(job: Job, record: list[int]) -> None:
         opened = running.open(request, record[0])

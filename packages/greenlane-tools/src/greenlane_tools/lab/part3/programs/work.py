@@ -1,7 +1,7 @@
 """CPU work as iterations of a loop, counted against this thread's CPU clock when the program starts.
 
 Why not "until 5 ms have passed", as the article's port does: beside other processes the wall clock goes on while the
-CPU is taken away, so that on a busy machine each request does less work and the throughput stays flattering. Why anew
+CPU is taken away, so that on a busy machine each request does less work and the throughput stays flattering. Why again
 in each process: its layout in memory and the processor's clock differ from one start to the next by some percent.
 """
 

@@ -1,4 +1,7 @@
-"""`greenlane check`: would a service start here with these settings? Exit 2 when not."""
+"""`greenlane doctor`: would a service start here with these settings? Exit 2 when not.
+
+With `-- COMMAND` also which settings of that server's command do nothing or harm: the examination of greenlane-tools.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from greenlane._native import NEWEST_PYTHON
+from greenlane.cli import commands
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
+from greenlane.cli.parser import Parser
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.control.protocol import check_directory
 from greenlane.errors import GreenlaneError, SettingsError
@@ -23,8 +28,14 @@ __all__ = ["COMMAND"]
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    declare_settings(parser, installed())
+    parser.usage = f"{parser.prog} [OPTION ...] [-- COMMAND ...]"
+    parser.add_argument("--json", action="store_true", help="one JSON object; with a COMMAND, what was found in it")
+    command = parser.add_argument_group("with -- COMMAND, as you start the service (gunicorn, uvicorn, granian)")
+    command.add_argument("--cpu-ms", metavar="C", help="CPU of a typical request")
+    command.add_argument("--network-ms", metavar="S", help="what it waits for others")
+    command.add_argument("--check-live", action="store_true", help="also start it, and count its listeners")
+    command.add_argument("--strict", action="store_true", help="exit 1 where a setting does nothing or harms")
+    declare_settings(parser, installed(), shown=())
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -37,16 +48,30 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         rows.append(_row("settings", functools.partial(_changed, settings)))
         rows.append(_row("learned file", functools.partial(check_learned_file, settings)))
         rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
-    if arguments.json:
-        output.document("check", rows)
-    else:
+    if arguments.json and not arguments.passed_on:
+        output.document("doctor", rows)
+    elif not arguments.json:
         for row in rows:
             verdict = output.styled("ok  ", "green") if row["ok"] else output.styled("FAIL", "red")
             output.line(f"{verdict}  {row['check']}: {row['found']}")
     for row in rows:
         if row["error"]:
             output.say(f"greenlane: {row['error']}")
-    return 0 if all(row["ok"] for row in rows) else 2
+    examined = _examine(arguments, output) if arguments.passed_on else 0
+    return examined if all(row["ok"] for row in rows) else 2
+
+
+def _examine(arguments: argparse.Namespace, output: Output) -> int:
+    """What `greenlane lab doctor` says of the server's command."""
+    lab = commands.installed("lab")
+    parser = Parser(prog="greenlane lab")
+    lab.declare(parser)
+    argv = ["doctor"]
+    for flag in ("cpu_ms", "network_ms"):
+        argv += [f"--{flag.replace('_', '-')}={getattr(arguments, flag)}"] if getattr(arguments, flag) else []
+    for flag in ("check_live", "strict", "json"):
+        argv += [f"--{flag.replace('_', '-')}"] if getattr(arguments, flag) else []
+    return lab.run(parser.parse_args([*argv, "--", *arguments.passed_on]), output)
 
 
 def _row(name: str, check: Callable[[], str]) -> dict[str, object]:
@@ -106,4 +131,7 @@ def check_control_dir(settings: Settings) -> str:
     return settings.control_dir
 
 
-COMMAND: Final = Command("check", "check settings, platform and hosts without starting anything", _declare, _run)
+COMMAND: Final = Command(
+    "doctor", "check settings, platform and hosts, and a server's command line", _declare, _run, passes_on=True,
+    examples=("greenlane doctor", "greenlane doctor -- gunicorn -k gthread --threads 64 shop:app"),
+)  # fmt: skip

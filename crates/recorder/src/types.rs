@@ -8,7 +8,6 @@ use std::mem;
 extern "C" {
     // CPython's, which pyo3 does not declare.
     pub static mut PyMethod_Type: ffi::PyTypeObject;
-    pub fn PyMethod_New(function: *mut PyObject, of: *mut PyObject) -> *mut PyObject;
 }
 
 /// A slot of a type.
@@ -30,28 +29,24 @@ pub fn offset(name: &'static CStr, at: usize) -> ffi::PyMemberDef {
     }
 }
 
-/// Makes a type of objects shaped `T`. Lives for ever, as what it points to must.
+/// Makes a type of objects shaped `T`, which only C makes. Lives for ever, as what it points to must.
 pub fn make<T>(
     py: Python<'_>,
     name: &'static CStr,
     flags: u64,
-    members: Vec<ffi::PyMemberDef>,
-    getters: Vec<ffi::PyGetSetDef>,
+    mut members: Vec<ffi::PyMemberDef>,
     mut slots: Vec<ffi::PyType_Slot>,
 ) -> PyResult<Py<PyAny>> {
-    let mut members = members;
     members.push(ffi::PyMemberDef::default());
-    let mut getters = getters;
-    getters.push(ffi::PyGetSetDef::default());
     slots.push(slot(ffi::Py_tp_members, members.leak().as_ptr().cast()));
-    slots.push(slot(ffi::Py_tp_getset, getters.leak().as_ptr().cast()));
     slots.push(slot(ffi::Py_tp_call, ffi::PyVectorcall_Call as *const ()));
     slots.push(ffi::PyType_Slot::default());
+    let own = ffi::Py_TPFLAGS_DEFAULT | ffi::Py_TPFLAGS_DISALLOW_INSTANTIATION;
     let mut spec = ffi::PyType_Spec {
         name: name.as_ptr(),
         basicsize: mem::size_of::<T>() as c_int,
         itemsize: 0,
-        flags: (ffi::Py_TPFLAGS_DEFAULT | flags) as c_uint,
+        flags: (own | flags) as c_uint,
         slots: slots.leak().as_mut_ptr(),
     };
     // SAFETY: the spec and all that it points to is valid; CPython copies the spec itself.
@@ -62,4 +57,24 @@ pub fn make<T>(
 pub unsafe fn kept(object: *mut PyObject) -> *mut PyObject {
     unsafe { ffi::Py_INCREF(object) };
     object
+}
+
+/// An attribute of what looks like `behind`: what it has not itself is `behind`'s, and `__wrapped__` is `behind`.
+///
+/// # Safety
+/// Objects and a name that live, attached.
+pub unsafe fn attribute(
+    object: *mut PyObject,
+    name: *mut PyObject,
+    behind: *mut PyObject,
+) -> *mut PyObject {
+    unsafe {
+        if ffi::PyUnicode_CompareWithASCIIString(name, c"__wrapped__".as_ptr()) == 0 {
+            return kept(behind);
+        }
+        if ffi::PyUnicode_CompareWithASCIIString(name, c"__class__".as_ptr()) == 0 {
+            return ffi::PyObject_GenericGetAttr(object, name);
+        }
+        ffi::PyObject_GetAttr(behind, name)
+    }
 }

@@ -1,0 +1,202 @@
+//! A large process, read a part at a time: memory is bounded by a part, not by the recording.
+//!
+//! A job belongs to the part in which it ends. A part is laid out with what lies before it, back to where the first of
+//! its jobs arrived (but not beyond four parts: longer jobs are left out), and a second behind it: who made its jobs
+//! wait is in it. What is true since long (who units are, what jobs in progress are called) is collected first, in one
+//! pass.
+
+use super::read::{Scan, Texts};
+use greenlane_recording_format::event::{Event, Text};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// What is looked at behind a part: a slice is written when it ends.
+const BEHIND_NS: u64 = 1_000_000_000;
+/// So many parts back a job may have begun, and so many behind are looked at.
+const PARTS_AROUND: usize = 4;
+/// What is looked at before the first arrival of a part, likewise.
+const BEFORE_NS: u64 = 1_000_000_000;
+
+/// Where a process is cut, and what was true at each cut.
+pub struct Parts {
+    /// Chunks, by part.
+    cuts: Vec<Range<usize>>,
+    /// By part: its first chunk with what lies before it.
+    firsts: Vec<usize>,
+    /// By job, but for those of the last part and those that never ended.
+    of_job: HashMap<u64, u32>,
+    /// By part: jobs in progress when it begins, and their routes.
+    in_progress: Vec<Vec<(u64, Text)>>,
+    units: HashMap<u32, Event>,
+    about: Option<Event>,
+}
+
+/// The events of a part with what lies around it.
+pub struct PartEvents {
+    pub events: Vec<Event>,
+    /// Those that are counted here.
+    pub own: Range<usize>,
+    /// What ends in this time is counted here.
+    pub own_ns: Range<u64>,
+}
+
+impl Parts {
+    /// Cuts a process into parts of about `most` bytes. None: it is one.
+    pub fn of(scan: &mut Scan<'_>, origin: usize, most: u64, texts: &mut Texts) -> Option<Self> {
+        let cuts = scan.cuts(origin, most);
+        if cuts.len() < 2 {
+            return None;
+        }
+        let mut parts = Self {
+            firsts: Vec::new(),
+            of_job: HashMap::new(),
+            in_progress: Vec::new(),
+            units: HashMap::new(),
+            about: None,
+            cuts,
+        };
+        // By job in progress: its arrival and route.
+        let mut open: HashMap<u64, (u64, Text)> = HashMap::new();
+        parts.learn(scan, origin, 0..parts.cuts[0].start, texts, |_| {});
+        for number in 0..parts.cuts.len() {
+            let known = open.iter().map(|(&job, &(_, route))| (job, route));
+            parts.in_progress.push(known.collect());
+            let (mut ended, mut earliest_ns) = (Vec::new(), u64::MAX);
+            let chunks = parts.cuts[number].clone();
+            parts.learn(scan, origin, chunks, texts, |event| match *event {
+                Event::JobOpen {
+                    job,
+                    at_ns,
+                    arrival_ns,
+                    ..
+                } => {
+                    let arrival_ns = if arrival_ns == 0 { at_ns } else { arrival_ns };
+                    open.entry(job).or_insert((arrival_ns, 0)).0 = arrival_ns;
+                }
+                Event::JobName { job, route, .. } => open.entry(job).or_insert((0, 0)).1 = route,
+                Event::JobClose { job, .. } => {
+                    if let Some((arrival_ns, _)) = open.remove(&job) {
+                        earliest_ns = earliest_ns.min(arrival_ns);
+                    }
+                    ended.push(job);
+                }
+                _ => {}
+            });
+            parts
+                .of_job
+                .extend(ended.into_iter().map(|job| (job, number as u32)));
+            let before = parts.cuts[number.saturating_sub(PARTS_AROUND)].start;
+            let first = scan.chunk_at(origin, earliest_ns.saturating_sub(BEFORE_NS));
+            parts
+                .firsts
+                .push(first.clamp(before, parts.cuts[number].start));
+        }
+        let behind = parts.cuts[parts.cuts.len() - 1].end..scan.chunks(origin);
+        parts.learn(scan, origin, behind, texts, |_| {});
+        Some(parts)
+    }
+
+    /// How many.
+    pub fn count(&self) -> u32 {
+        self.cuts.len() as u32
+    }
+
+    /// That of a job.
+    pub fn of_job(&self, job: u64) -> u32 {
+        self.of_job.get(&job).copied().unwrap_or(self.count() - 1)
+    }
+
+    /// What is to be laid out for one.
+    pub fn events(
+        &self,
+        scan: &mut Scan<'_>,
+        origin: usize,
+        number: u32,
+        texts: &mut Texts,
+    ) -> PartEvents {
+        let number = number as usize;
+        let own = self.cuts[number].clone();
+        let last = number + 1 == self.cuts.len();
+        let behind = &self.cuts[(number + PARTS_AROUND).min(self.cuts.len() - 1)];
+        let until_ns = scan.base_ns(origin, own.end - 1);
+        let mut end = own.end;
+        while end < behind.end && scan.base_ns(origin, end - 1) < until_ns + BEHIND_NS {
+            end += 1;
+        }
+        let mut around: Vec<Event> = Vec::new();
+        let mut counted = [0, 0];
+        for chunk in self.firsts[number]..end {
+            if chunk == own.start {
+                counted[0] = around.len();
+            }
+            scan.decoded(origin, chunk, texts, |event| {
+                if !matches!(event, Event::Unit { .. } | Event::About { .. }) {
+                    around.push(event);
+                }
+            });
+            scan.done_with(origin, chunk);
+            if chunk + 1 == own.end {
+                counted[1] = around.len();
+            }
+        }
+        let met: HashSet<u32> = around.iter().filter_map(Event::unit).collect();
+        let mut events: Vec<Event> = met
+            .iter()
+            .filter_map(|unit| self.units.get(unit))
+            .copied()
+            .collect();
+        let first = self
+            .cuts
+            .partition_point(|cut| cut.end <= self.firsts[number]);
+        for known in &self.in_progress[first..=number] {
+            let named = known.iter().filter(|named| named.1 != 0);
+            events.extend(named.map(|&(job, route)| Event::JobName {
+                at_ns: 0,
+                job,
+                route,
+            }));
+        }
+        // What is said of a job later counts.
+        let before = events.len();
+        events.append(&mut around);
+        let from_ns = match own.start {
+            0 => 0,
+            start => scan.base_ns(origin, start - 1),
+        };
+        PartEvents {
+            own: before + counted[0]..before + counted[1],
+            own_ns: if number == 0 { 0 } else { from_ns }..if last { u64::MAX } else { until_ns },
+            events,
+        }
+    }
+
+    /// The process's own description.
+    pub fn about(&self) -> Option<Event> {
+        self.about
+    }
+
+    fn learn(
+        &mut self,
+        scan: &mut Scan<'_>,
+        origin: usize,
+        chunks: Range<usize>,
+        texts: &mut Texts,
+        mut tell: impl FnMut(&Event),
+    ) {
+        for chunk in chunks {
+            let (units, about) = (&mut self.units, &mut self.about);
+            scan.counted(origin, chunk, texts, |event| match event {
+                Event::Unit { unit, name, .. } => {
+                    // Written again, with the name that it got later.
+                    let known = units.entry(unit).or_insert(event);
+                    if let (Event::Unit { name: known, .. }, true) = (known, name != 0) {
+                        *known = name;
+                    }
+                }
+                Event::About { .. } => *about = Some(event),
+                event => tell(&event),
+            });
+            scan.done_with(origin, chunk);
+        }
+    }
+}

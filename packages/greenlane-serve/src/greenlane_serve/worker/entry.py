@@ -1,0 +1,146 @@
+"""The application as uvicorn calls it: who the client is, bounds of the body, deadline and refusals, with one look at
+the headers.
+
+A request that brings a body or a deadline, or is recorded, goes through `bodies.Asgi` and the middleware's own entry.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+from greenlane import deadline
+from greenlane._native import Recorder
+from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded
+from greenlane.hosts.asgi import Greenlane, _Client, _Response
+from greenlane_serve.worker.bodies import Asgi, Bounds
+
+__all__ = ["Behind", "Direct"]
+
+_recorder: Final = Recorder()
+_NOTHING: Final = b"0"
+_FAILED: Final = 500
+# An arrival that is older is none, as for all our hosts.
+_OLDEST_NS: Final = 600_000_000_000
+_OK: Final = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain"),
+                                                                        (b"content-length", b"3")]}  # fmt: skip
+
+
+class _Entry(Greenlane):
+    """What both have in common.
+
+    Args:
+        app: the application; a Greenlane around it is taken off, since this is one.
+        bounds: of bodies.
+        front: all requests come from the front of `greenlane serve`.
+    """
+
+    def __init__(self, app: Any, bounds: Bounds, *, front: bool) -> None:
+        super().__init__(app.app if isinstance(app, Greenlane) else app, host="uvicorn", behind_front=front)
+        self._whole = Asgi(super().__call__, bounds)
+        settings = self._running.settings
+        self._late_s = settings.retry_after_s
+        # Nobody is asked for a deadline that no header and no lane gives.
+        self._dues = {name.lower().encode() for name in settings.deadline_headers}
+        self._lanes_due = any(lane.deadline_ms for lane in settings.lanes)
+
+    def _is_plain(self, told: dict[bytes, bytes]) -> bool:
+        """Whether it has no body and no deadline, and nobody records it."""
+        return not (
+            self._lanes_due
+            or told.get(b"content-length", _NOTHING) != _NOTHING
+            or b"transfer-encoding" in told
+            or not self._dues.isdisjoint(told)
+            or _recorder.recording()
+        )
+
+
+class Behind(_Entry):
+    """Behind the front, whose headers are believed. Cost: some 3 us a request."""
+
+    def __init__(self, app: Any, bounds: Bounds) -> None:
+        super().__init__(app, bounds, front=True)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        """Run one request."""
+        if scope["type"] == "lifespan":
+            return await self.app(scope, receive, send)
+        told = dict(scope["headers"])
+        if address := told.get(b"x-forwarded-for"):
+            scope["client"] = (address.decode("latin-1"), 0)
+        if told.get(b"x-forwarded-proto") == b"https":
+            scope["scheme"] = "https" if scope["type"] == "http" else "wss"
+        if scope["type"] != "http" or not self._is_plain(told):
+            return await self._whole(scope, receive, send)
+        assert self._shedding is not None
+        lane = told.get(b"x-greenlane-lane", b"").decode("latin-1")
+        now_ns = time.monotonic_ns()
+        # It has no deadline, so it is not refused. That it has waited is noted, for those that have one.
+        self._shedding.refuses(lane, _arrival_ns(told.get(b"x-request-start", b""), now_ns), 0, now_ns)
+        deadline.CURRENT.set(_Client(send))
+        response = _Reply(send, self._late_s)
+        try:
+            return await self.app(scope, receive, response.send)
+        except (DeadlineExceeded, Overloaded) as error:
+            if not await response.become(error):
+                raise
+        except Cancelled:
+            return None  # the client has left: there is nobody to answer
+        finally:
+            self._shedding.served(lane, time.monotonic_ns() - now_ns, 0)
+
+
+class Direct(_Entry):
+    """Without a front. Nobody is believed a deadline. Cost: some 1 us a request.
+
+    Args:
+        app: the application.
+        bounds: of bodies.
+        health_path: answered here.
+    """
+
+    def __init__(self, app: Any, bounds: Bounds, health_path: str) -> None:
+        super().__init__(app, bounds, front=False)
+        self._dues = set()
+        self._running.deadline_names = ()
+        self._names = {}
+        self._health_path = health_path
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
+        """Run one request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        if self._health_path and scope["path"] == self._health_path:
+            await send(_OK)
+            return await send({"type": "http.response.body", "body": b"ok\n"})
+        if not self._is_plain(dict(scope["headers"])):
+            return await self._whole(scope, receive, send)
+        deadline.CURRENT.set(_Client(send))
+        response = _Reply(send, self._late_s)
+        try:
+            return await self.app(scope, receive, response.send)
+        except (DeadlineExceeded, Overloaded) as error:
+            if not await response.become(error):
+                raise
+        except Cancelled:
+            return None
+
+
+class _Reply(_Response):
+    """Without a coroutine of its own for each message."""
+
+    def send(self, message: Any) -> Any:
+        """As any response's; to be awaited."""
+        if self._became or (not self._begun and message.get("status") == _FAILED):
+            return super().send(message)
+        self._begun = True
+        return self._send(message)
+
+
+def _arrival_ns(told: bytes, now_ns: int) -> int:
+    """When the front had it, monotonic, from `t=` and microseconds since 1970; now, if that makes no sense."""
+    try:
+        waited_ns = time.time_ns() - int(told[2:]) * 1000
+    except ValueError:
+        return now_ns
+    return now_ns - waited_ns if 0 < waited_ns < _OLDEST_NS else now_ns
