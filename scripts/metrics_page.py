@@ -39,7 +39,7 @@ One list of names for Prometheus and OpenTelemetry. A name, once released, keeps
 |---|---|
 | Prometheus, Greenlane's gunicorn worker | `metrics_path = "/metrics"`; each answer is one process's, labelled `worker` and `pid` |
 | Prometheus, `greenlane serve` | `metrics_path`: its front answers for queues, limits and lanes, and with every worker's page, in one |
-| Prometheus, `greenlane work` | `task_metrics = "127.0.0.1:9109"`; orders, and each upstream key by the label `key` |
+| Prometheus, `greenlane celery` | `task_metrics = "127.0.0.1:9109"`; orders, and each upstream key by the label `key` |
 | Prometheus, any recorded process | `greenlane.export.prometheus.render({}, recorder=Recorder(), labels={...})` on a path of yours |
 | OpenTelemetry metrics | `greenlane.export.otel.observe()`; the extra `greenlane[otel]` |
 | OpenTelemetry spans | in a process that is recorded, by themselves ([traces](tracing.md)) |

@@ -52,7 +52,7 @@ class Stock:
 
 @dataclass(frozen=True)
 class Ours:
-    """`greenlane work` with one bulkhead per merchant, and a store of what was done that all its workers share."""
+    """`greenlane celery` with one bulkhead per merchant, and a store of what was done that all its workers share."""
 
     name: str
     slots: int

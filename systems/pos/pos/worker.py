@@ -1,4 +1,4 @@
-"""The worker's application: `celery -A pos.worker worker …`, or `greenlane work pos.worker:app`.
+"""The worker's application: `celery -A pos.worker worker …`, or `greenlane celery pos.worker:app`.
 
 The task is a plain Celery task, written as carefully as plain Celery allows: it asks the merchant before it calls a
 second time, tries again with full jitter, and what is given up goes to the dead letters.

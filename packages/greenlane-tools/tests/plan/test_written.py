@@ -35,8 +35,8 @@ def test_a_lane_of_a_route_matches_its_name_and_its_requests(route: str, path: s
 
 def test_workers_of_tasks_are_as_many_as_there_are_processes() -> None:
     one = SetUp("celery", 1, 2, limit=6)
-    assert _command(one) == "greenlane work module:app"
-    assert _command(replace(one, processes=2)) == "greenlane work module:app    # 2 of these"
+    assert _command(one) == "greenlane celery module:app"
+    assert _command(replace(one, processes=2)) == "greenlane celery module:app    # 2 of these"
     assert _command(replace(one, processes=3, limit=1), stock=True) == "celery -A module worker -P prefork -c 3"
 
 

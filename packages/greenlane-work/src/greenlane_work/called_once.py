@@ -1,4 +1,4 @@
-"""One order called once, by any worker: what `greenlane work` does around a task, for a task of another worker.
+"""One order called once, by any worker: what `greenlane celery` does around a task, for a task of another worker.
 
     @app.task(bind=True, acks_late=True)
     def send_order(self, order):
@@ -38,7 +38,7 @@ def once(
 
     Args:
         store: shared by all workers that may be given the order.
-        key: `TASK/ORDER`, as `greenlane work` has it.
+        key: `TASK/ORDER`, as `greenlane celery` has it.
         call: makes the call. What it gives is kept, if it is JSON.
         ask: asked where nobody knows how an earlier call ended: None = the upstream has not seen the order, else its
             result. Without it the order is called again.

@@ -1,4 +1,4 @@
-"""Greenlane's pools for Celery's own worker: `greenlane work APP`, or `celery -A APP worker -P custom`.
+"""Greenlane's pools for Celery's own worker: `greenlane celery APP`, or `celery -A APP worker -P custom`.
 
 For the second, CELERY_CUSTOM_WORKER_POOL names one of them: `greenlane_work.celery:Pool` (threads) or
 `greenlane_work.celery:GreenPool` (greenlets of gevent).

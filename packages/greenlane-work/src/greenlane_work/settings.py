@@ -37,7 +37,7 @@ _UNBOUNDED: Final = 60_000
 
 @dataclass(frozen=True)
 class WorkSettings(Settings):
-    """A Celery worker under `greenlane work`."""
+    """A Celery worker under `greenlane celery`."""
 
     task_slots: int = declare(
         200, "Calls at once of a Celery worker: orders that run, each on a thread or green thread of its own.",

@@ -1,4 +1,4 @@
-"""A stock Celery worker and `greenlane work` on two sides of a diversion, one store: every order has one effect.
+"""A stock Celery worker and `greenlane celery` on two sides of a diversion, one store: every order has one effect.
 
 Orders are published while the share goes 0 -> 100 -> 0 %, and each tenth of them to both sides at once, as a message
 that a broker delivers again on the other side would be.

@@ -54,7 +54,7 @@ class Site:
         } | self._more
 
     def worker(self, *options: str, ready: bool = True, recorded: str = "", **environment: str) -> Child:
-        """Start `greenlane work`; returns when it takes orders. `recorded`: into this file of the folder."""
+        """Start `greenlane celery`; returns when it takes orders. `recorded`: into this file of the folder."""
         argv = [*GREENLANE, "celery", SHOP, "--key", "kwargs.merchant", "--task-retry-s", "0.05"]
         if recorded:
             argv = [*GREENLANE, "record", "-o", recorded, "--", *argv]

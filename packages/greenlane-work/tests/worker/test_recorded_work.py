@@ -1,4 +1,4 @@
-"""`greenlane work` under `greenlane record`, its permits, and the one budget of time: on a real RabbitMQ."""
+"""`greenlane celery` under `greenlane record`, its permits, and the one budget of time: on a real RabbitMQ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`greenlane work` on a real RabbitMQ: what is done once, what is tried again, what is given back, and how it ends."""
+"""`greenlane celery` on a real RabbitMQ: what is done once, tried again or given back, and how it ends."""
 
 from __future__ import annotations
 

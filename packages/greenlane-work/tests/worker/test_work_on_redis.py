@@ -1,4 +1,4 @@
-"""`greenlane work` on a real Redis, and on a folder of files."""
+"""`greenlane celery` on a real Redis, and on a folder of files."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ KINDS = (
     ),
     Kind("exit hooks of what runs", r"exit hook .*", "the recording, the control socket", "detach", True, False),
     Kind(
-        "environment", r"environment CELERY_CUSTOM_WORKER_POOL", "`greenlane work`, for its own process",
+        "environment", r"environment CELERY_CUSTOM_WORKER_POOL", "`greenlane celery`, for its own process",
         "stays: it names the pool that runs", True, True,
     ),
 )  # fmt: skip

@@ -27,9 +27,9 @@ class Contender:
 
     Args:
         name: as in tables.
-        pool: what follows `celery worker`; empty = `greenlane work`.
+        pool: what follows `celery worker`; empty = `greenlane celery`.
         acks: "late" or "early".
-        options: of `greenlane work`.
+        options: of `greenlane celery`.
         store: which kind of store its workers share, of `stores.KINDS`; stock ones have none.
         queues: "classic", "quorum" or "redis"; empty = as the run has it.
         retries: "celery", by the task's `autoretry_for`, or "greenlane", whose worker tries again what raised.

@@ -71,7 +71,7 @@ def command_of(option: Option, application: str = "module:app") -> str:
         if stock and set_up.limit == 1:
             return f"celery -A module worker -P prefork -c {set_up.processes}"
         more = f"    # {set_up.processes} of these" if set_up.processes > 1 else ""
-        return f"{pool if stock else f'greenlane work {application}'}{more}"
+        return f"{pool if stock else f'greenlane celery {application}'}{more}"
     if set_up.queue == "central":
         return f"greenlane serve {application}"
     if set_up.host == "asyncio":

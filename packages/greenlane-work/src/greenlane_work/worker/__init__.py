@@ -1,4 +1,4 @@
-"""What runs in a Celery worker: `greenlane work APP`, or `celery -A APP worker -P custom`. An order's way through it.
+"""What runs in a Celery worker: `greenlane celery APP`, or `celery -A APP worker -P custom`. An order's way through it.
 
 1. `consumer`: our step in Celery's consumer; `receiving` and `redis_take` read messages from the broker.
 2. `messages`: a message becomes an order.

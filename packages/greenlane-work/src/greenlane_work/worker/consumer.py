@@ -1,7 +1,7 @@
 """The consumer's bootstep: between Celery's consumer and our flow.
 
 Celery makes its consumer after the pool and asks the app for further steps then; so a pool alone can bring this one
-along, under `-P custom` as under `greenlane work`.
+along, under `-P custom` as under `greenlane celery`.
 """
 
 from __future__ import annotations

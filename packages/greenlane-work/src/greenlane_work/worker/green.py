@@ -252,6 +252,6 @@ def _tell(frame: FrameType | None, order: Order | None, stuck_s: float) -> None:
     # Not by `logging`: its locks are green ones.
     who = "something" if order is None else f"order {order.id} at {order.key!r} ({order.name})"
     stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame is not None else ""
-    text = f"greenlane work: {who} has not yielded for {stuck_s:.1f} s: no other order runs meanwhile\n{stack}"
+    text = f"greenlane celery: {who} has not yielded for {stuck_s:.1f} s: no other order runs meanwhile\n{stack}"
     with contextlib.suppress(OSError):
         os.write(2, text.encode(errors="backslashreplace"))

@@ -185,7 +185,9 @@ def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, ob
         return _refused(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
     switch = getattr(controlled, "breaker", None)
     if switch is None or _tasks(controlled) is None:
-        return _refused("switch a breaker: no orders are worked off here", "ask a worker that `greenlane work` started")
+        return _refused(
+            "switch a breaker: no orders are worked off here", "ask a worker that `greenlane celery` started"
+        )
     switch(key, wanted == "open")
     return _told(controlled)
 

@@ -39,7 +39,7 @@ BOOT: Final = "greenlane_boot"
 RECEIVED: Final = "greenlane_received"
 NAMES: Final = (AT, AT_UNIX, BOOT, RECEIVED)
 
-#: Header of each copy of an order that `greenlane work` publishes.
+#: Header of each copy of an order that `greenlane celery` publishes.
 COPY: Final = "greenlane-returns"
 
 #: An arrival that lies further back is a wrong clock, or a queue that nobody waits for. Arbitrary: a week.

@@ -3,7 +3,7 @@
 Publishing adds the headers of `greenlane.probes.enqueued` to the message, which workers without us ignore. Messages of
 publishers that are not recorded have none: they arrive when the worker takes them from its broker (clock "accept").
 
-Under `greenlane work` the worker itself opens the jobs (`greenlane_work.worker.jobs`), and nothing happens here.
+Under `greenlane celery` the worker itself opens the jobs (`greenlane_work.worker.jobs`), and nothing happens here.
 
 Job status: 0 = succeeded, or asked to be run again later (`retry`, a new message with a new arrival); 1 = failed.
 """
