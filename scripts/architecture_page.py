@@ -48,13 +48,12 @@ PARTS: Final = {
 }
 
 HEAD = """\
-# What is inside a service, and what is outside
+# What runs inside a service, and what outside
 
 <!-- Written by `make docs` from scripts/architecture_page.py and from processes that `greenlane inside` starts. -->
 
-Greenlane runs in other people's processes. What comes in is one distribution, `greenlane`. Everything else stays
-outside, in processes of its own. The two sides meet in three places only: the recording file, the control socket and
-the learned file.
+Your service loads one distribution, `greenlane`. Everything else runs outside, in processes of its own. The two sides
+share three things: the recording file, the control socket and the learned file.
 
 ```text
         INSIDE: your processes                                  OUTSIDE: an engineer's, or a supervisor's
@@ -75,17 +74,17 @@ the learned file.
 ```
 
 - **Recording file.** The recorder writes it, the reader opens it: [recording-format.md](recording-format.md).
-- **Control socket.** One line of JSON each way; a process listens only with `control_dir`. `greenlane top`, `mode` and
-  `record --on|--off` use it.
-- **Learned file.** What the permits have learned, kept over restarts where `learned_file` names one.
+- **Control socket.** One line of JSON each way. A process opens it only if `control_dir` is set. `greenlane top`,
+  `mode` and `record --on|--off` use it.
+- **Learned file.** It keeps what the permits have learned across restarts, if `learned_file` is set.
 
-`lint-imports` holds the border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py` the
-crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load generator.
+`lint-imports` enforces this border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py` that
+of the crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load generator.
 
 ## What each kind of process loads
 
-`greenlane inside --host gunicorn` starts a real one, sends it requests, and counts. A dot: loaded after the first
-requests, with default settings.
+`greenlane inside --host gunicorn` starts such a process, sends it requests, and lists what it has loaded. A dot means:
+loaded after the first requests, with default settings.
 
 """
 

@@ -1,6 +1,6 @@
 """Runs the situations of docs/oncall.md and pastes what `greenlane report` says of each; also docs/applications.md.
 
-    python scripts/oncall_page.py [--only q01,q14 | --commands] [--applications] [--keep FOLDER]
+    python scripts/oncall_page.py [--only q01,q14 | --commands] [--keep FOLDER]
 
 A block that is made stands behind a comment that names its situation and the tables that are shown:
 
