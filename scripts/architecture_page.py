@@ -78,8 +78,9 @@ share three things: the recording file, the control socket and the learned file.
   `mode` and `record --on|--off` use it.
 - **Learned file.** It keeps what the permits have learned across restarts, if `learned_file` is set.
 
-`lint-imports` enforces this border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py` that
-of the crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load generator.
+`lint-imports` enforces this border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py`
+those of the crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load
+generator.
 
 ## What each kind of process loads
 
