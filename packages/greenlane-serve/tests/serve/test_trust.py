@@ -24,7 +24,8 @@ from tests.servers.server import find
 
 ALL = Trust(
     networks=("10.0.0.0/8", "2001:db8::/32"), unix=True, proxy_protocol=True, body_max_bytes=1_000_000, http2=False,
-    client_connections=100, websockets=1000, redirect=True, hsts_s=60, access_log="stdout", request_id_header="x-request-id",
+    client_connections=100, websockets=1000, redirect=True,
+    hsts_s=60, access_log="stdout", request_id_header="x-request-id",
     head_max_bytes=32_000, due=True, deadline_headers=("x-due", "grpc-timeout"),
 )  # fmt: skip
 
