@@ -61,10 +61,11 @@ class Certificate:
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
         self._files = files
-        self._path = path
+        #: See above.
+        self.path = path
         self._stamp: _Stamp = ()
-        # What was written last, and what the front has; "" = nothing yet.
-        self._text = self._told = ""
+        #: What was written last; "" = nothing yet.
+        self.text = ""
 
     @property
     def changed(self) -> bool:
@@ -78,7 +79,7 @@ class Certificate:
             SettingsError: a file cannot be read, or the two are no certificate with its key. Ours stays as it was.
         """
         self._stamp = self._seen()  # first: what changes meanwhile is read again
-        new = self._path.with_suffix(".new")
+        new = self.path.with_suffix(".new")
         try:
             text = "".join(_sections(file.read_text()) for file in self._files)
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
@@ -91,26 +92,21 @@ class Certificate:
             rule = f"a certificate and its key in PEM, without a passphrase ({error})"
             hint = "name both in tls_certificate and tls_key"
             raise SettingsError("tls_certificate", names, rule, hint, attempted=_READ) from None
-        new.replace(self._path)
-        self._text = text
+        new.replace(self.path)
+        self.text = text
 
-    def tell(self, runtime: Runtime) -> bool:
-        """Give a front that runs what was written last; whether that is news. Connections that exist keep theirs.
+    def tell(self, runtime: Runtime) -> None:
+        """Give a front that runs what was written last. Connections that exist keep theirs.
 
         Raises:
             ServeError: it does not take it; it goes on with the one before.
         """
-        if self._told in ("", self._text):
-            self._told = self._text  # the first one a front has read by itself
-            return False
-        runtime.ask(f"abort ssl cert {self._path}")  # what an attempt before has left
-        for command in (f"set ssl cert {self._path} <<\n{self._text}", f"commit ssl cert {self._path}"):
+        runtime.ask(f"abort ssl cert {self.path}")  # what an attempt before has left
+        for command in (f"set ssl cert {self.path} <<\n{self.text}", f"commit ssl cert {self.path}"):
             answer = runtime.ask(command).strip()
             if "Transaction" not in answer and "Success" not in answer:
                 rule = f"one that HAProxy accepts; it says: {answer}"
                 raise ServeError("renew the certificate", name="tls_certificate", value=str(self._files[0]), rule=rule)
-        self._told = self._text
-        return True
 
     def _seen(self) -> _Stamp:
         with contextlib.suppress(OSError):
@@ -127,6 +123,8 @@ class Renewal:
 
     def __init__(self) -> None:
         self._certificates: list[Certificate] = []
+        # What the front has, by its file.
+        self._told: dict[Path, str] = {}
 
     def take(self, settings: ServeSettings, folder: Path) -> None:
         """Read the certificates of these settings for a front whose folder this is.
@@ -151,8 +149,11 @@ class Renewal:
                     certificate.write()
                 except SettingsError as error:
                     service.say(f"the certificate is not renewed: {error}")
-            if certificate.tell(service.front.runtime):
+            path, text = certificate.path, certificate.text
+            if self._told.get(path, text) != text:  # the first one a front has read by itself
+                certificate.tell(service.front.runtime)
                 service.say("the certificate is renewed")
+            self._told[path] = text
 
 
 def _joined(folder: Path, number: int) -> Path:

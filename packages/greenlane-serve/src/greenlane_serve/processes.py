@@ -234,14 +234,19 @@ def activated(addresses: Iterable[str], environ: MutableMapping[str, str] = os.e
 
     Raises:
         SettingsError: one is at none of our addresses.
+        ServeError: what was passed is no socket.
     """
     number, pid = environ.pop("LISTEN_FDS", ""), environ.pop("LISTEN_PID", "")
     if pid != str(os.getpid()) or not number.isdecimal():
         return {}
-    sockets = [socket.socket(fileno=fd) for fd in range(_FIRST_FD, _FIRST_FD + int(number))]
     ours = {_where(address): address for address in addresses}
     found: dict[str, socket.socket] = {}
-    for sock in sockets:
+    for fd in range(_FIRST_FD, _FIRST_FD + int(number)):
+        try:
+            sock = socket.socket(fileno=fd)
+        except OSError as error:
+            rule, hint = f"a stream socket ({error.strerror})", "use ListenStream= in the socket unit"
+            raise ServeError(_LISTEN, name="LISTEN_FDS", value=fd, rule=rule, hint=hint) from None
         sock.set_inheritable(False)
         address = ours.get(_name(sock.getsockname()))
         if address is None:

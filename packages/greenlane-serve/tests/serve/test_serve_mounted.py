@@ -11,6 +11,7 @@ import pytest
 from tests.serve.served import APPS, COMMAND, Served
 from tests.serve.wire import KINDS, records, talk
 
+from greenlane.errors import ServeError
 from greenlane_serve.processes import activated
 from tests import child
 
@@ -34,7 +35,10 @@ def test_an_application_below_a_path_gets_its_prefix(tmp_path: Path, kind: str) 
 ACTIVATE = """
 import os, socket, sys
 sock = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-os.dup2(sock.fileno(), 3)
+if sock.fileno() == 3:
+    sock.set_inheritable(True)
+else:
+    os.dup2(sock.fileno(), 3)
 os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
 os.execv(sys.argv[2], sys.argv[2:])
 """
@@ -62,6 +66,15 @@ def test_sockets_of_another_process_are_left_alone() -> None:
     environ = {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid() + 1)}
     assert activated(["127.0.0.1:80"], environ) == {}
     assert environ == {}  # nobody else takes them for its own
+
+
+def test_what_is_no_socket_is_refused_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_fd, write_fd = os.pipe()
+    monkeypatch.setattr("greenlane_serve.processes._FIRST_FD", read_fd)
+    with pytest.raises(ServeError, match=f"LISTEN_FDS={read_fd}, expected a stream socket"):
+        activated(["127.0.0.1:80"], {"LISTEN_FDS": "1", "LISTEN_PID": str(os.getpid())})
+    os.close(read_fd)
+    os.close(write_fd)
 
 
 @pytest.mark.parametrize("unix", [False, True])

@@ -226,7 +226,7 @@ _NUMBERS: Final = {
     "head_ms": "%TR", "queue_ms": "%Tw", "answer_ms": "%Tr", "total_ms": "%Ta",
 }  # fmt: skip
 # Apache's and nginx's. The bytes are with the head, which HAProxy does not count apart.
-_COMBINED: Final = "%[src] - - [%trg] %{+Q}r %ST %B %{+Q}[capture.req.hdr(2)] %{+Q}[capture.req.hdr(1)]"
+_COMBINED: Final = "%[src] - - [%trg] %{+Q,+E}r %ST %B %{+Q,+E}[capture.req.hdr(2)] %{+Q,+E}[capture.req.hdr(1)]"
 
 
 def log_lines(trust: Trust) -> Iterator[str]:
