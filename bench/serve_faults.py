@@ -153,6 +153,7 @@ class Row:
 
 
 def reloads(number: int) -> Callable[[Served, Load], None]:
+    """So many reloads, each when the one before has ended."""
     def do(served: Served, load: Load) -> None:
         for _ in range(number):
             served.reload()()
@@ -213,6 +214,7 @@ def full_disk(served: Served, load: Load) -> None:
 
 
 def while_it_lasts(seconds: float) -> Callable[[Served, Load], None]:
+    """Nothing happens for so long."""
     return lambda served, load: time.sleep(seconds)
 
 
@@ -260,6 +262,7 @@ def measured(row: Row) -> dict[str, object]:
 
 
 def chosen(names: list[str]) -> Iterator[Row]:
+    """The rows whose name has one of these texts, all without any; what needs root is left out without it."""
     for row in ROWS:
         if not names or any(name in row.name for name in names):
             if row.before[:1] != ("unshare",) or os.geteuid() == 0:
@@ -269,6 +272,7 @@ def chosen(names: list[str]) -> Iterator[Row]:
 
 
 def main() -> int:
+    """Run the rows and print the table; 1 if a request failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", default=[], metavar="WORDS", help="rows whose name has them")
     parser.add_argument("--json", action="store_true")

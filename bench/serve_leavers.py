@@ -91,6 +91,7 @@ def row(contender: str, load: float, seconds: float) -> dict[str, object]:
 
 
 def main() -> None:
+    """Measure each contender at each load and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--load", type=float, action="append", help="of the capacity (0.7 and 1.5)")

@@ -59,11 +59,16 @@ def _everywhere() -> list[str]:
 
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 #: Three runs side by side, each about as long as the others: they mostly wait, each for servers of its own.
-_HOSTS: Final = ("packages/greenlane/tests/hosts", "packages/greenlane/tests/lanes", "tests/servers")
-_WAITING: Final = ("systems/offers/tests", "systems/pos/tests", "tests/system", "packages/greenlane-work/tests")
+_HOSTS: Final = (
+    "packages/greenlane/tests/hosts", "packages/greenlane/tests/lanes", "tests/servers", "systems/offers/tests",
+    "systems/pos/tests", "tests/system",
+)  # fmt: skip
+_WAITING: Final = ("packages/greenlane-work/tests",)
 #: Counts what a load makes of it, so with one neighbour at most.
 _SERVE: Final = ("packages/greenlane-serve/tests",)
 _PROGRAMS: Final = ("systems/feed/tests", "packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
+#: What places work measures shares that neighbours seldom change.
+_PLACEMENT: Final = ("packages/greenlane/tests/placement",)
 _SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING)
 
 #: kind -> what is run one after the other; what stands together is run side by side.
@@ -75,8 +80,9 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
         (
             Part(_SERVERS, paths=_SERVE, options=_LONG),
             Part(_SERVERS, without=tuple(path for paths in (*_SIDE_BY_SIDE, _SERVE) for path in paths), options=_LONG),
+            Part(_MEASURED, paths=_PLACEMENT, options=_LONG),
         ),
-        (Part(_MEASURED, options=_LONG),),
+        (Part(_MEASURED, without=_PLACEMENT, options=_LONG),),
     ),
 }
 _WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", f"not soak and not ({_FAST})", *_LONG)}

@@ -24,7 +24,7 @@ __all__ = ["NoFront", "check"]
 _FRONTS: Final = (
     "lanes", "at_once", "auto_lane", "versions", "trusted_proxies", "proxy_protocol", "client_connections",
     "half_closed", "tls_bind", "metrics_bind", "metrics_path", "alive_path", "access_log", "request_id_header",
-    "replace_stuck",
+    "replace_stuck", "max_requests",
 )  # fmt: skip
 
 

@@ -45,6 +45,8 @@ class Backoff:
 
 # Time that a worker which hangs gets to say where its threads are; then it is killed.
 _SAY_S: Final = 1.0
+# The generation of a worker that is to be replaced whatever else happens.
+_WORN: Final = -1
 # How often a worker that leaves is asked whether it has anything left, and one that ends is looked at.
 _LEAVING_S: Final = 0.02
 _STOPPING_S: Final = 0.2
@@ -182,6 +184,11 @@ class Group:
         slot.state, slot.until_s = State.STOPPING, now_s + _SAY_S
         if not self.lives:
             self.dead_s = min(self.dead_s, now_s)
+
+    def worn(self, slot: Slot, said: str) -> None:
+        """Replace a worker as a reload does: its successor boots first, and it ends what it has."""
+        self.acts.say(f"worker {self.name}/{slot.name} (pid {slot.pid}) {said}: another one takes its place")
+        slot.generation = _WORN
 
     def renew(self) -> None:
         """Replace every worker, one by one. Who still boots would come too late."""

@@ -17,7 +17,7 @@ import socket
 import stat
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final
 
 from greenlane.errors import ServeError, SettingsError
@@ -29,6 +29,7 @@ __all__ = [
     "LogLost",
     "Notify",
     "Signals",
+    "activated",
     "as_user",
     "die_with_parent",
     "listen",
@@ -221,9 +222,49 @@ def _nothing(number: int, frame: object) -> None:
     """Its being set lets the wake-up byte be written, where SIG_IGN would not."""
 
 
+#: The first descriptor that systemd passes.
+_FIRST_FD: Final = 3
 _BACKLOG: Final = 4096
 _PORT_MAX: Final = 65535
 _LISTEN: Final = "listen"
+
+
+def activated(addresses: Iterable[str], environ: MutableMapping[str, str] = os.environ) -> dict[str, socket.socket]:
+    """Sockets that systemd has opened for us (`LISTEN_FDS`), each by the one of our addresses that is its own.
+
+    Raises:
+        SettingsError: one is at none of our addresses.
+        ServeError: what was passed is no socket.
+    """
+    number, pid = environ.pop("LISTEN_FDS", ""), environ.pop("LISTEN_PID", "")
+    if pid != str(os.getpid()) or not number.isdecimal():
+        return {}
+    ours = {_where(address): address for address in addresses}
+    found: dict[str, socket.socket] = {}
+    for fd in range(_FIRST_FD, _FIRST_FD + int(number)):
+        try:
+            sock = socket.socket(fileno=fd)
+        except OSError as error:
+            rule, hint = f"a stream socket ({error.strerror})", "use ListenStream= in the socket unit"
+            raise ServeError(_LISTEN, name="LISTEN_FDS", value=fd, rule=rule, hint=hint) from None
+        sock.set_inheritable(False)
+        address = ours.get(_name(sock.getsockname()))
+        if address is None:
+            hint = f"name it: bind = [{_name(sock.getsockname())!r}]"
+            raise SettingsError("bind", list(ours.values()), "the addresses of systemd's sockets", hint,
+                                attempted=_LISTEN)  # fmt: skip
+        found[address] = sock
+    return found
+
+
+def _where(address: str) -> str:
+    return os.path.abspath(address) if address.startswith(("/", ".")) else _name(_resolved(address)[-1])
+
+
+def _name(where: Any) -> str:
+    if isinstance(where, str):
+        return where
+    return f"[{where[0]}]:{where[1]}" if ":" in where[0] else f"{where[0]}:{where[1]}"
 
 
 def listen(addresses: Iterable[str]) -> list[socket.socket]:
@@ -264,6 +305,14 @@ def _unix(path: str) -> socket.socket:
 
 
 def _internet(address: str) -> socket.socket:
+    family, kind, protocol, _, where = _resolved(address)
+    sock = socket.socket(family, kind, protocol)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return _bound(sock, where)
+
+
+def _resolved(address: str) -> Any:
+    """What getaddrinfo says of it."""
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:
@@ -273,10 +322,7 @@ def _internet(address: str) -> socket.socket:
     except (socket.gaierror, ValueError, OverflowError) as error:
         rule, hint = f"a host and a port ({error})", "write it as 127.0.0.1:8000"
         raise SettingsError("bind", address, rule, hint, attempted=_LISTEN) from None
-    family, kind, protocol, _, where = found[0]
-    sock = socket.socket(family, kind, protocol)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    return _bound(sock, where)
+    return found[0]
 
 
 def _bound(sock: socket.socket, where: Any) -> socket.socket:

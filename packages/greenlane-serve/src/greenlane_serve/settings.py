@@ -20,6 +20,7 @@ _MAYBE_HEADER: Final[Pattern] = (r"[A-Za-z0-9-]*", "an HTTP header name of A-Z a
 _SOME_DIRECTORY: Final[Pattern] = (r"[^\0]+", "a directory")
 _PEER: Final[Pattern] = (r"[0-9A-Fa-f.:]+(/[0-9]{1,3})?|unix", "an address, a network such as 10.0.0.0/8, or unix")
 _LOG: Final[Pattern] = (r"(stdout|stderr|/[^\s]+|[^\s/:]+:[0-9]{1,5})?", "stdout, stderr, host:port, a path, or ''")
+_PREFIX: Final[Pattern] = (r"(/[^\s/?#]+)*", "a path such as /shop, without a slash at its end, or '' for none")
 _USER: Final[Pattern] = (r"([A-Za-z_][A-Za-z0-9_.-]*)?", "a user's name, or '' for none")
 _HEADER_OR_NONE: Final[Pattern] = (r"[A-Za-z0-9-]*", "a header name of letters, digits and dashes, or '' for none")
 
@@ -89,6 +90,19 @@ class ServeSettings(Settings):
         "", "File with a line NAME=value for each variable that workers of `greenlane serve` get; read again at HUP.",
         pattern=ANY_FILE, reason="What systemd or the container gives is the environment.",
     )  # fmt: skip
+    max_requests: int = declare(
+        0, "Requests after which `greenlane serve` replaces a worker (up to a tenth earlier, each worker by chance);"
+        " 0 = never.",
+        low=0, high=1_000_000_000, reason="Only applications that leak need it.",
+    )  # fmt: skip
+    max_memory_mb: int = declare(
+        0, "Resident memory over which `greenlane serve` replaces a worker; 0 = never.",
+        unit="MB", low=0, high=1_000_000_000, reason="As `max_requests`; it acts only where something leaks.",
+    )  # fmt: skip
+    root_path: str = declare(
+        "", "Path below which the application is mounted: SCRIPT_NAME, or `root_path` under ASGI; '' = at the root.",
+        pattern=_PREFIX, reason="Most applications have a host to themselves.",
+    )  # fmt: skip
     direct: bool = declare(
         False, "Workers of `greenlane serve` accept clients themselves, without a front: ASGI without lanes.",
         reason="The front's one queue is what keeps light requests from waiting behind heavy ones.",
@@ -149,7 +163,8 @@ class ServeSettings(Settings):
         pattern=_ADDRESS, reason="There is no certificate until somebody names one.",
     )  # fmt: skip
     tls_certificate: str = declare(
-        "", "PEM file: the certificate, then its chain. Read again when it changes; '' = no TLS.",
+        "", "PEM file: the certificate, then its chain. Or a directory of *.pem, each with its key, chosen by the name"
+        " that the client asks for (SNI), the first one otherwise. Read again when they change; '' = no TLS.",
         pattern=ANY_FILE, reason="Certificates are made elsewhere.",
     )  # fmt: skip
     tls_key: str = declare(
@@ -164,6 +179,10 @@ class ServeSettings(Settings):
         False, "What comes on `bind` is sent to https (308), the health path excepted.",
         reason="`bind` may be for neighbours that speak plain HTTP on purpose.",
     )  # fmt: skip
+    hsts_s: int = declare(
+        0, "Time for which browsers are told to use https only (Strict-Transport-Security); 0 = they are not told.",
+        unit="s", low=0, high=63_072_000, reason="A browser keeps to it after the certificate is gone.",
+    )  # fmt: skip
     metrics_bind: tuple[str, ...] = declare(
         (), "Where `greenlane serve` answers `metrics_path`, and health beside; then no longer on `bind`.",
         pattern=_ADDRESS, reason="Most services have one address; whose clients are strangers should have two.",
@@ -173,8 +192,12 @@ class ServeSettings(Settings):
         pattern=URL_PATH, reason="It would hide a path of the application.",
     )  # fmt: skip
     access_log: str = declare(
-        "", "Where `greenlane serve` writes a line of JSON for each request; an address or a path is syslog's.",
+        "", "Where `greenlane serve` writes a line for each request; an address or a path is syslog's.",
         pattern=_LOG, reason="A line a request is a cost that somebody has to want.",
+    )  # fmt: skip
+    access_log_format: str = declare(
+        "json", "Lines of `access_log`: JSON, or the combined form of Apache and nginx.",
+        choices=("json", "combined"), reason="Queue, lane and worker have no place in the combined form.",
     )  # fmt: skip
     request_id_header: str = declare(
         "", "Header with which `greenlane serve` gives each request a new id (a trusted proxy's is kept); '' = none.",

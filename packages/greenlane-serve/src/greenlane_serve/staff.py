@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
+import resource
 import selectors
 import signal
 import socket
@@ -19,7 +21,7 @@ from greenlane_serve.processes import Children, listen
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import Ledger, Sums
 
-__all__ = ["Blocked", "Hung", "Staff", "Stuck", "environ_of"]
+__all__ = ["Blocked", "Hung", "Staff", "Stuck", "Worn", "environ_of"]
 
 _READ: Final = "read the workers' environment"
 _READY_BYTES: Final = 64
@@ -231,6 +233,46 @@ class Stuck:
             self._told.add(slot.pid)
             said = f"is stuck: it has ended none of its {requests} requests for {service.settings.hung_after_s:g} s"
             group.stuck(slot, now_s, said, replace=service.settings.replace_stuck)
+
+
+class Worn:
+    """A round of the tree: workers that have served enough requests, or hold too much memory, are replaced."""
+
+    #: Pause between two looks, in s.
+    every_s = 2.0
+
+    def __init__(self) -> None:
+        # By process: requests that its server of the front had counted before it came, and how many it may serve.
+        self._begun: dict[int, tuple[int, int]] = {}
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Replace who is over a limit. Who is being replaced already is passed over."""
+        most, most_mb = service.settings.max_requests, service.settings.max_memory_mb
+        rows = {(row.backend, row.server): row.requests for row in service.front.runtime.rows()} if most else {}
+        begun: dict[int, tuple[int, int]] = {}
+        for name, group in service.groups.items():
+            for slot in group.of(State.SERVING):
+                if slot.generation != group.generation:
+                    continue
+                counted = rows.get((name, slot.name), 0)
+                # Not all at the same time: each a little earlier, by chance.
+                before, limit = self._begun.get(slot.pid, (counted, most - random.randint(0, most // 10)))
+                begun[slot.pid] = min(before, counted), limit  # a front that has started again counts from 0
+                served = counted - begun[slot.pid][0]
+                if most and served >= limit:
+                    group.worn(slot, f"has served {served} requests")
+                elif most_mb and (held_mb := _resident_mb(slot.pid)) > most_mb:
+                    group.worn(slot, f"holds {held_mb} MB")
+        self._begun = begun
+
+
+def _resident_mb(pid: int) -> int:
+    """Memory of a process; 0 = it has ended."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * resource.getpagesize() // 1_000_000
 
 
 # uvicorn's loop gives a sign ten times a second; a machine that is busy is late by less.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane_serve.account import account_of
-from greenlane_serve.certificate import binds, global_lines
+from greenlane_serve.certificate import binds, files_of, global_lines
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.hops import DUE
@@ -42,6 +42,8 @@ class Lineup:
     listeners: Mapping[str, socket.socket]
     groups: Mapping[str, Group]
     trust: Trust = field(default_factory=Trust)
+    # How many.
+    certificates: int = 1
 
     @property
     def settled(self) -> bool:
@@ -65,7 +67,8 @@ class Lineup:
         told = (addresses_of(settings), settings.versions, layout.groups)
         if told != (addresses_of(had), had.versions, self.layout.groups):
             return False
-        there = Lineup(settings, layout, places, self.listeners, self.groups, trust)
+        certificates = len(files_of(settings))
+        there = Lineup(settings, layout, places, self.listeners, self.groups, trust, certificates)
         return configuration(there.site(folder, whole=True)) == configuration(self.site(folder, whole=True))
 
     def site(self, folder: Path, *, whole: bool = False, gates_before: Iterable[str] = ()) -> Site:
@@ -84,7 +87,7 @@ class Lineup:
 
         servers = {name: [server(group, slot) for slot in group.slots] for name, group in self.groups.items()}
         return Site(
-            self.layout, servers, binds(settings, self.fds, folder), folder, at_once,
+            self.layout, servers, binds(settings, self.fds, folder, self.certificates), folder, at_once,
             inner_binds=[f"fd@{self.listeners[address].fileno()}" for address in settings.metrics_bind],
             alive_path=settings.alive_path, account=account_of(settings.user),
             trust=self.trust, global_lines=global_lines(settings),

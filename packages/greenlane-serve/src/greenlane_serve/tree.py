@@ -25,7 +25,7 @@ from typing import Final
 from greenlane.errors import GreenlaneError, ServeError
 from greenlane_serve import diversion, folders
 from greenlane_serve.account import account_of
-from greenlane_serve.certificate import Renewal
+from greenlane_serve.certificate import Renewal, files_of
 from greenlane_serve.direct import NoFront, check
 from greenlane_serve.group import Group, Slot, State, ending
 from greenlane_serve.haproxy import found
@@ -33,10 +33,10 @@ from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.front import Doorkeeper, Haproxy, Said
 from greenlane_serve.lanes import Layout, directory_of, layout_of
 from greenlane_serve.places import Places
-from greenlane_serve.processes import Children, Notify, Signals, listen_also
+from greenlane_serve.processes import Children, Notify, Signals, activated, listen_also
 from greenlane_serve.rounds import Rounds
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, environ_of
+from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, Worn, environ_of
 from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
 from greenlane_serve.worker.ledger import Sums
@@ -95,7 +95,7 @@ class Tree:
         #: What is looked at by the clock while the service runs. Append before `run`.
         self._renewal = Renewal()
         looped = kind == "asgi" and not self.settings.direct
-        self.rounds = Rounds([Hung(), Stuck(), self._renewal, *([Blocked()] if looped else [])])
+        self.rounds = Rounds([Hung(), Stuck(), Worn(), self._renewal, *([Blocked()] if looped else [])])
 
     # -- life
 
@@ -106,7 +106,8 @@ class Tree:
             GreenlaneError: it cannot start.
         """
         with contextlib.ExitStack() as stack:
-            listeners = listen_also(addresses_of(self.settings), {})
+            addresses = addresses_of(self.settings)
+            listeners = listen_also(addresses, activated(addresses))
             stack.callback(self._close_listeners)
             folders.remove_left(folders.place())
             self.folder = folders.made(stack, folders.place())
@@ -236,7 +237,7 @@ class Tree:
         }
         for group in groups.values():
             self._staff.seat(group, list(listeners.values()) if settings.direct else ())
-        return Lineup(settings, layout, places, listeners, groups, trust)
+        return Lineup(settings, layout, places, listeners, groups, trust, len(files_of(settings)))
 
     def _take_over(self, now_s: float) -> None:
         """Let the line-up that has come serve, and the one before end what it has."""

@@ -44,8 +44,11 @@ class Trust:
     deadline_headers: tuple[str, ...] = ()
     # Clear requests are sent to https, but for the path "" = none.
     redirect: bool = False
+    # Of Strict-Transport-Security; 0 = none.
+    hsts_s: int = 0
     # "" = none.
     access_log: str = ""
+    access_log_format: str = "json"
     request_id_header: str = ""
 
 
@@ -73,7 +76,9 @@ def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
         due=kind == "asgi",
         deadline_headers=tuple(name.lower() for name in settings.deadline_headers),
         redirect=settings.tls_redirect,
+        hsts_s=settings.hsts_s,
         access_log=settings.access_log,
+        access_log_format=settings.access_log_format,
         request_id_header=settings.request_id_header.lower(),
     )
 
@@ -99,10 +104,13 @@ def _check_together(settings: ServeSettings) -> None:
     if settings.tls_bind and not settings.tls_certificate:
         hint = 'set tls_certificate = "fullchain.pem"'
         raise SettingsError("tls_certificate", "", "a certificate for tls_bind", hint, attempted=_ATTEMPT)
-    for name in ("tls_certificate", "tls_key", "tls_redirect"):
+    for name in ("tls_certificate", "tls_key", "tls_redirect", "hsts_s"):
         if getattr(settings, name) and not settings.tls_bind:
             hint = 'set tls_bind = ["0.0.0.0:443"], or leave it out'
             raise SettingsError(name, getattr(settings, name), "nothing without tls_bind", hint, attempted=_ATTEMPT)
+    if settings.access_log_format != "json" and not settings.access_log:
+        raise SettingsError("access_log_format", settings.access_log_format, "nothing without access_log",
+                            'set access_log = "stdout"', attempted=_ATTEMPT)  # fmt: skip
     if settings.proxy_protocol and not any(one != _UNIX for one in settings.trusted_proxies):
         hint = "name the balancer's addresses in trusted_proxies"
         raise SettingsError("proxy_protocol", True, "trusted_proxies that speak it", hint, attempted=_ATTEMPT)

@@ -25,12 +25,13 @@ OTHER: dict[str, Any] = {
     "request_id_header": "x-id", "health_path": "/healthz", "metrics_path": "/measured", "deadline_headers": ("x-due",),
     "placements": {"a:b": "process"}, "auto_placements": ("thread",), "cluster_address": "local",
     "process_warm_up": "a:b", "deadline_out_header": "x-left", "control_dir": "/control", "record_folder": "/record",
-    "learned_file": "/learned", "workers": 6,
+    "learned_file": "/learned", "workers": 6, "root_path": "/shop",
 }  # fmt: skip
 TLS = {"tls_bind": ("0.0.0.0:443",), "tls_certificate": "/a.pem"}
 BESIDE: dict[str, dict[str, Any]] = {
     "metrics_bind": {"alive_path": "/alive"}, "proxy_protocol": {"trusted_proxies": ("10.0.0.0/8",)},
-    **dict.fromkeys(("tls_bind", "tls_certificate", "tls_key", "tls_redirect"), TLS),
+    **dict.fromkeys(("tls_bind", "tls_certificate", "tls_key", "tls_redirect", "hsts_s"), TLS),
+    "access_log_format": {"access_log": "stdout"},
 }  # fmt: skip
 # A pod says these itself.
 PODS_OWN = {"bind", "workers", "control_dir", "record_folder", "learned_file", "metrics_bind"}

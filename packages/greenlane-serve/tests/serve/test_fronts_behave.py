@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,15 +95,21 @@ def test_a_server_that_is_not_there_costs_no_request(front: Front) -> None:
         assert front.seen({})
 
 
-def test_each_event_of_a_stream_arrives_before_the_next_is_sent(front: Front) -> None:
-    for number in range(20):
+@pytest.mark.parametrize(
+    ("events", "pause_s"), [(20, 0.0), pytest.param(3, 65.0, marks=[pytest.mark.soak, pytest.mark.timeout(300)])]
+)
+def test_each_event_of_a_stream_arrives_before_the_next_is_sent(front: Front, events: int, pause_s: float) -> None:
+    """Also where more time is between two than proxies commonly wait for anything (60 s)."""
+    for number in range(events):
         (front.folder / f"event-{number}").unlink(missing_ok=True)
     with contextlib.closing(front.connection()) as connection:
-        connection.request("GET", "/stream?20")
+        connection.timeout = pause_s + 20
+        connection.request("GET", f"/stream?{events}")
         answer = connection.getresponse()
-        for number in range(20):
+        for number in range(events):
             assert answer.readline() == b"data: %d\n" % number
             answer.readline()
+            time.sleep(pause_s if number + 1 < events else 0)
             (front.folder / f"event-{number}").touch()
         assert answer.read() == b""
 

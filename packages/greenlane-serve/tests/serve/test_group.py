@@ -81,6 +81,21 @@ def test_a_reload_boots_before_it_retires_and_ends_only_who_has_nothing_left() -
     assert acts.said == []
 
 
+def test_who_is_worn_is_replaced_as_at_a_reload_and_alone() -> None:
+    group, acts = served()
+    worn, other = group.of(State.SERVING)
+    group.worn(worn, "has served 9 requests")
+    group.step(1.0)
+    assert (worn.state, other.state, len(group.of(State.BOOTING))) == (State.SERVING, State.SERVING, 1)
+    group.ready(group.of(State.BOOTING)[0].pid, 2.0)
+    group.step(2.0)
+    assert (worn.state, other.state) == (State.LEAVING, State.SERVING)
+    group.step(2.1)
+    group.died(worn.pid, 0, 2.2)
+    assert group.settled
+    assert acts.said == [f"worker shared/{worn.name} (pid 1) has served 9 requests: another one takes its place"]
+
+
 def test_who_does_not_end_in_time_is_killed() -> None:
     group, acts = served(1)
     acts.busy = {1}

@@ -257,6 +257,43 @@ def test_a_renewed_certificate_is_taken_up_and_a_broken_one_is_not(served: Trust
     assert served.front() == front
 
 
+def test_each_name_gets_its_certificate_and_browsers_are_told_to_stay(tmp_path: Path) -> None:
+    """With a log in the combined form."""
+    names, tls = ("a.test", "b.test"), child.free_port()
+    (tmp_path / "certificates").mkdir()
+    for name in names:
+        certificate(tmp_path, name)
+        both = (tmp_path / "certificate.pem").read_text() + (tmp_path / "key.pem").read_text()
+        (tmp_path / "certificates" / f"{name}.pem").write_text(both)
+    settings = (
+        f'workers = 1\nhsts_s = 600\naccess_log = "stdout"\naccess_log_format = "combined"\n'
+        f'tls_bind = ["127.0.0.1:{tls}"]\ntls_certificate = "{tmp_path}/certificates"\n'
+    )
+    head = b'GET /x?y=1 HTTP/1.1\r\nHost: a\r\nReferer: http://r/\r\nUser-Agent: u"1\r\nConnection: close\r\n\r\n'
+
+    def asked(server: str) -> tuple[str, bytes]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", tls), timeout=30) as plain:
+            with context.wrap_socket(plain, server_hostname=server) as sock:
+                sock.sendall(head)
+                answer = b"".join(iter(lambda: sock.recv(65536), b""))
+                shown = x509_name(sock.getpeercert(binary_form=True) or b"")
+        return shown, answer.lower()
+
+    with Served(tmp_path, "seen:wsgi", settings, "--kind", "wsgi") as served:
+        assert [asked(name)[0] for name in (*names, "c.test")] == [*names, names[0]]
+        assert b"\r\nstrict-transport-security: max-age=600\r\n" in asked(names[0])[1]
+        assert b"strict-transport" not in talk(served.port, head).lower()
+        line = r'127\.0\.0\.1 - - \[\d+/\w+/\d+:[\d:]+ \+0000\] "GET /x\?y=1 HTTP/1\.1" 200 \d+ "http://r/" "u\\"1"'
+        served.process.wait_output(line)
+
+
+def x509_name(certificate_: bytes) -> str:
+    """The common name in a certificate of ours."""
+    return next(name for name in ("a.test", "b.test") if name.encode() in certificate_)
+
+
 def test_clear_requests_are_sent_to_https_and_the_log_to_syslog(tmp_path: Path) -> None:
     """With `body_first = false`: a worker has a request with its head, and answers before the body ends."""
     certificate(tmp_path, "one")

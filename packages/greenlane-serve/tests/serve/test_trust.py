@@ -24,7 +24,8 @@ from tests.servers.server import find
 
 ALL = Trust(
     networks=("10.0.0.0/8", "2001:db8::/32"), unix=True, proxy_protocol=True, body_max_bytes=1_000_000, http2=False,
-    client_connections=100, websockets=1000, redirect=True, access_log="stdout", request_id_header="x-request-id",
+    client_connections=100, websockets=1000, redirect=True,
+    hsts_s=60, access_log="stdout", request_id_header="x-request-id",
     head_max_bytes=32_000, due=True, deadline_headers=("x-due", "grpc-timeout"),
 )  # fmt: skip
 
@@ -39,6 +40,8 @@ ALL = Trust(
         ({"tls_bind": ("127.0.0.1:443",)}, "tls_certificate=''"),
         ({"tls_certificate": "a.pem"}, "tls_certificate='a.pem', expected nothing without tls_bind"),
         ({"tls_redirect": True}, "tls_redirect=True"),
+        ({"hsts_s": 60}, "hsts_s=60, expected nothing without tls_bind"),
+        ({"access_log_format": "combined"}, "access_log_format='combined', expected nothing without access_log"),
         ({"bind": ()}, "bind=.*at least one"),
     ],
 )
@@ -74,6 +77,8 @@ def test_only_addresses_of_tls_speak_it() -> None:
     clear, unix, secure = binds(settings, [3, 4, 5], Path("/run"))
     assert (clear, unix) == ("fd@3", "fd@4")
     assert secure == "fd@5 ssl crt /run/tls.pem alpn h2,http/1.1 ssl-min-ver TLSv1.3"
+    several = binds(settings, [3, 4, 5], Path("/run"), 2)[2]
+    assert several.startswith("fd@5 ssl crt /run/tls.pem crt /run/tls1.pem ")
 
 
 def test_a_larger_head_needs_a_larger_buffer() -> None:

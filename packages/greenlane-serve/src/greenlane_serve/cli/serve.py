@@ -33,7 +33,7 @@ __all__ = ["COMMAND", "Watch"]
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
     "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "boot_s", "hung_after_s", "control_dir",
-    "user", "direct", "env_file",
+    "user", "direct", "env_file", "max_requests", "max_memory_mb", "root_path",
 )  # fmt: skip
 
 

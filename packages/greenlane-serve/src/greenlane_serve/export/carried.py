@@ -16,7 +16,7 @@ from greenlane_serve.settings import ServeSettings
 __all__ = ["CARRIED", "REFUSED", "refuse"]
 
 _TLS: Final = dict.fromkeys(
-    ("tls_bind", "tls_certificate", "tls_key", "tls_min_version", "tls_redirect"),
+    ("tls_bind", "tls_certificate", "tls_key", "tls_min_version", "tls_redirect", "hsts_s"),
     "end TLS before it, and leave these out of the settings that it is exported from",
 )
 _FRONTS: Final = {
@@ -44,7 +44,7 @@ _REQUESTS: Final = ("trusted_proxies", "head_max_bytes", "body_max_mb", "head_ti
 #: Target -> settings that its file has. Lanes are in all of them.
 CARRIED: Final[Mapping[str, tuple[str, ...]]] = {
     "haproxy": (*_REQUESTS, "workers", "at_once", "queue_s", "retry_after_s", "health_path", "target_max_bytes",
-                "headers_max", "body_first", "websockets", "http2", "access_log"),
+                "headers_max", "body_first", "websockets", "http2", "access_log", "access_log_format"),
     "nginx": _REQUESTS,
     "envoy": ("health_path", "headers_max", "head_max_bytes", "head_timeout_s", "http2", "deadline_headers",
               "request_id_header"),

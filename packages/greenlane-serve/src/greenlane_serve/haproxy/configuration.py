@@ -118,6 +118,7 @@ def _public(site: Site) -> list[str]:
         *requests.clock_lines(site.trust),
         *requests.checking_lines(site.trust),
         *_redirected(site.trust),
+        *_https_only(site.trust),
         *site.frontend_lines,
         *routing.choosing_lane(site.layout, site.folder),
         f"{hops.ONCE}  # only what is safe is sent twice",
@@ -143,6 +144,12 @@ def _room(site: Site) -> Iterator[str]:
 def _redirected(trust: Trust) -> Iterator[str]:
     if trust.redirect:
         yield f"http-request redirect scheme https code 308 if !{{ {requests.SECURE} -m found }}"
+
+
+def _https_only(trust: Trust) -> Iterator[str]:
+    if trust.hsts_s:
+        header = f"strict-transport-security max-age={trust.hsts_s}"
+        yield f"http-after-response set-header {header} if {{ {requests.SECURE} -m found }}"
 
 
 def _health(site: Site) -> Iterator[str]:

@@ -225,6 +225,8 @@ _NUMBERS: Final = {
     "port": "%cp", "status": "%ST", "bytes_in": "%U", "bytes_out": "%B",
     "head_ms": "%TR", "queue_ms": "%Tw", "answer_ms": "%Tr", "total_ms": "%Ta",
 }  # fmt: skip
+# Apache's and nginx's. The bytes are with the head, which HAProxy does not count apart.
+_COMBINED: Final = "%[src] - - [%trg] %{+Q,+E}r %ST %B %{+Q,+E}[capture.req.hdr(2)] %{+Q,+E}[capture.req.hdr(1)]"
 
 
 def log_lines(trust: Trust) -> Iterator[str]:
@@ -238,6 +240,10 @@ def log_lines(trust: Trust) -> Iterator[str]:
     yield "option dontlognull  # who connects and says nothing"
     yield f"capture request header host len {_HEADER_BYTES}"
     yield f"capture request header user-agent len {_HEADER_BYTES}"
+    if trust.access_log_format == "combined":
+        yield f"capture request header referer len {_HEADER_BYTES}"
+        yield f"log-format {word(_COMBINED)}"
+        return
     yield "http-request set-var(txn.target) pathq"
     yield "http-request set-var(txn.target) url if HTTP_URL_STAR"
     texts = {"id": f"%[var(txn.id),{_ESCAPED}]", **_TEXTS} if trust.request_id_header else _TEXTS
@@ -248,7 +254,7 @@ def log_lines(trust: Trust) -> Iterator[str]:
 
 def target_lines(trust: Trust, condition: str) -> Iterator[str]:
     """Of the public frontend: the target of what is answered before the other log_lines."""
-    if trust.access_log:
+    if trust.access_log and trust.access_log_format == "json":
         yield f"http-request set-var(txn.target) pathq if {condition}"
 
 

@@ -55,11 +55,13 @@ def serve(
     tally = Tally(ledger, lateness)
     clocks: LoopClocks | None = None
     entry: Any
+    app = application.load(name)
+    app = below(app, found.root_path) if found.root_path else app
     late_heads = LateHeads(found.head_timeout_s) if found.direct else None
     if found.direct:
-        entry = Direct(application.load(name), bounds, found.health_path)
+        entry = Direct(app, bounds, found.health_path)
     else:
-        behind = Behind(application.load(name), bounds)
+        behind = Behind(app, bounds)
         if found.metrics_path:
             MetricsPage(page_of(slot), lambda target: behind.metrics({"worker": str(index)}))
         entry = clocks = LoopClocks(behind, tally, lateness)
@@ -98,6 +100,17 @@ def serve(
             timeout_graceful_shutdown=max(1, round(stop_s)),
         )
     ).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])  # fmt: skip
+
+
+def below(app: Any, root_path: str) -> Any:
+    """The application, mounted below a path. `scope["path"]` stays whole, as ASGI says."""
+
+    async def called(scope: Any, receive: Any, send: Any) -> None:
+        if f"{scope.get('path', '')}/".startswith(f"{root_path}/"):
+            scope = {**scope, "root_path": root_path}
+        await app(scope, receive, send)
+
+    return called
 
 
 def _protocol() -> Any:

@@ -53,8 +53,9 @@ def serve(
                 self.cfg.set(key, value)
 
         def load(self) -> Any:
-            bounds = Bounds(round(settings.load(kind=ServeSettings).body_max_mb * 1e6))
-            return with_client(bodies.wsgi(application.load(name), bounds))
+            found = settings.load(kind=ServeSettings)
+            bounds = Bounds(round(found.body_max_mb * 1e6))
+            return with_client(bodies.wsgi(application.load(name), bounds), found.root_path)
 
     served = Application()
     cfg = served.cfg
@@ -66,11 +67,15 @@ def serve(
     worker.init_process()
 
 
-def with_client(wsgi: Any) -> Any:
-    """The application with the client's address where it is looked for."""
+def with_client(wsgi: Any, root_path: str = "") -> Any:
+    """The application with the client's address where it is looked for, and mounted below `root_path`."""
+    below = f"{root_path}/"
 
     def called(environ: dict[str, Any], start_response: Any) -> Any:
         environ["REMOTE_ADDR"] = environ.get("HTTP_X_FORWARDED_FOR", "")
+        path = environ["PATH_INFO"]
+        if root_path and f"{path}/".startswith(below):
+            environ["SCRIPT_NAME"], environ["PATH_INFO"] = root_path, path[len(root_path) :]
         return wsgi(environ, start_response)
 
     return called

@@ -25,7 +25,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
 from greenlane import _native
-from greenlane.probes import bodies
+from greenlane.probes.bodies import can_wrap, unwrap, wrap
 from greenlane.probes.imports import forget, when_imported
 from greenlane.probes.wrapping import Make, dress
 
@@ -117,7 +117,7 @@ class Patches:
                 self._put_back(key, placed)
             self._placed.clear()
             for led in self._led.values():
-                if not bodies.unwrap(*led):
+                if not unwrap(*led):
                     self._buried_code[id(led[0])] = led
             self._led.clear()
             for method, _ in self._led_methods.values():
@@ -155,7 +155,7 @@ class Patches:
             return
         own = vars(owner).get(name)
         function: Any = own.__func__ if isinstance(own, classmethod) else own
-        if bodies.can_wrap(function):
+        if can_wrap(function):
             self._lead(function, make)
             return
         if own is original and isinstance(owner, type) and hasattr(type(own), "__get__"):
@@ -175,7 +175,7 @@ class Patches:
         buried = self._buried_code.pop(key, None)
         if buried is None:
             buried = function, lambda original: make(original, self.silent)
-            bodies.wrap(*buried)
+            wrap(*buried)
         self._led[key] = buried
 
     def _lead_method(self, owner: type, method: Any, make: Make) -> None:

@@ -20,9 +20,10 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-serve": tuple(
         """
         bind workers at_once at_once_min at_once_max auto_lane auto_last auto_lane_ms queue_s stop_s boot_s
-        replace_stuck user env_file direct versions version_workers version_header trusted_proxies target_max_bytes
-        headers_max head_max_bytes body_max_mb body_first client_connections half_closed websockets tls_bind
-        tls_certificate tls_key tls_min_version tls_redirect metrics_bind alive_path access_log request_id_header
+        replace_stuck user env_file max_requests max_memory_mb root_path direct versions version_workers
+        version_header trusted_proxies target_max_bytes headers_max head_max_bytes body_max_mb body_first
+        client_connections half_closed websockets tls_bind tls_certificate tls_key tls_min_version tls_redirect
+        hsts_s metrics_bind alive_path access_log access_log_format request_id_header
         """.split()
     ),
     "greenlane-work": tuple(
