@@ -33,62 +33,63 @@ class ServeSettings(Settings):
 
     bind: tuple[str, ...] = declare(
         ("127.0.0.1:8000",), "Where `greenlane serve` listens: host:port, [IPv6]:port, or the path of a Unix socket.",
-        pattern=_ADDRESS, reason="Reachable from this machine only, until somebody wants more.",
+        pattern=_ADDRESS, reason="Reachable from this machine only, unless told otherwise.",
     )  # fmt: skip
     workers: int = declare(
         0, "Worker processes of `greenlane serve`, all lanes together; 0 = one per usable core (affinity, the"
         " cgroup's quota), but at least 2.",
-        low=0, high=1024, reason="Python computes on one core a process; two, so that one can be busy.",
+        low=0, high=1024, reason="Python computes on one core per process; two, so that one may be busy.",
     )  # fmt: skip
     at_once: int = declare(
-        0, "Requests that the front of `greenlane serve` gives a worker at once; 0 = set live, by measurement.",
+        0, "Concurrency limit of a worker of `greenlane serve`; 0 = set live, by measurement.",
         low=0, high=4096, reason="It follows from what the requests do, and changes with them.",
     )  # fmt: skip
     at_once_min: int = declare(
-        1, "Least that `at_once` is set to by measurement.",
+        1, "Lowest value of `at_once` set by measurement.",
         low=1, high=4096, reason="A worker that only computes serves one request sooner than two.",
     )  # fmt: skip
     at_once_max: int = declare(
-        64, "Most that `at_once` is set to by measurement; under WSGI also at most `threads`, and at most `limit`.",
-        low=1, high=4096, reason="As many as `threads`: beyond it a request would wait in its worker.",
+        64, "Highest value of `at_once` set by measurement; also at most `limit` and, under WSGI, `threads`.",
+        low=1, high=4096, reason="As many as `threads`: further requests would wait in their worker.",
     )  # fmt: skip
     auto_lane: bool = declare(
-        False, "`greenlane serve` sends what no lane matches to lane `apart` while its route computes for long.",
-        reason="Such a lane keeps the places of a worker from the heavy routes: somebody should want that.",
+        False, "`greenlane serve` moves routes that compute for long, and that no lane matches, to the lane `apart`.",
+        reason="It keeps a worker's slots from the heavy routes, so it is opt-in.",
     )  # fmt: skip
     auto_last: bool = declare(
-        True, "Without lanes of its own, `greenlane serve` lets those wait for a worker last whose route computes for "
-        "long (lane `apart`, with no worker's places kept from it); where `at_once` is set by measurement.",
-        reason="When more comes than can be served, who computes little waits behind none who computes much.",
+        True, "Without lanes of its own, and with `at_once` set by measurement, `greenlane serve` lets routes that "
+        "compute for long wait last (lane `apart`, nothing reserved).",
+        reason="Under overload, quick requests do not wait behind long ones.",
     )  # fmt: skip
     auto_lane_ms: float = declare(
-        20.0, "Mean CPU of a request over which a route goes to lane `apart`; under half of it, back.",
-        unit="ms", low=1, high=60_000, reason="A tenth of what people notice; light routes take some milliseconds.",
+        20.0, "Mean CPU of a request from which a route goes to the lane `apart`; below half of it, it returns.",
+        unit="ms", low=1, high=60_000, reason="A tenth of what people notice; light routes take a few milliseconds.",
     )  # fmt: skip
     queue_s: float = declare(
-        30.0, "Longest wait for a worker under `greenlane serve`, over which a request is refused with 503.",
-        unit="s", low=0.001, high=3600, reason="Most clients have gone by then; a lane's deadline says it better.",
+        30.0, "Queue timeout of `greenlane serve`: a request that has waited this long for a worker is refused with "
+        "503.",
+        unit="s", low=0.001, high=3600, reason="Most clients have gone by then; a lane's deadline is more exact.",
     )  # fmt: skip
     stop_s: float = declare(
-        30.0, "Time that `greenlane serve` gives requests in progress when it ends or replaces a worker.",
+        30.0, "Time for requests in progress when `greenlane serve` ends or replaces a worker.",
         unit="s", low=0, high=86_400, reason="gunicorn's graceful_timeout.",
     )  # fmt: skip
     boot_s: float = declare(
-        120.0, "Time that a worker of `greenlane serve` may take to start; one that takes longer is killed.",
+        120.0, "Time for a worker of `greenlane serve` to start; a slower one is killed.",
         unit="s", low=0.1, high=86_400, reason="The slowest applications import for a minute on a busy machine.",
     )  # fmt: skip
     replace_stuck: bool = declare(
-        False, "`greenlane serve` replaces a worker all of whose requests have been held for `hung_after_s`, and not "
-        "only says so.",
+        False, "`greenlane serve` replaces a worker none of whose requests has ended for `hung_after_s`, and does "
+        "not only report it.",
         reason="They may be downloads or long polls: only the service knows.",
     )  # fmt: skip
     user: str = declare(
-        "", "User that workers and front of `greenlane serve` become when root starts it; '' = they stay root.",
-        pattern=_USER, reason="Containers and systemd units start as the right user by themselves.",
+        "", "User of the workers and the front when root starts `greenlane serve`; '' = they stay root.",
+        pattern=_USER, reason="Containers and systemd units start as the right user themselves.",
     )  # fmt: skip
     env_file: str = declare(
-        "", "File with a line NAME=value for each variable that workers of `greenlane serve` get; read again at HUP.",
-        pattern=ANY_FILE, reason="What systemd or the container gives is the environment.",
+        "", "File of NAME=value lines: environment variables of the workers of `greenlane serve`, read again at HUP.",
+        pattern=ANY_FILE, reason="systemd and containers set the environment themselves.",
     )  # fmt: skip
     max_requests: int = declare(
         0, "Requests after which `greenlane serve` replaces a worker (up to a tenth earlier, each worker by chance);"
@@ -112,55 +113,59 @@ class ServeSettings(Settings):
         pattern=_SOME_DIRECTORY, reason="`greenlane divert route` sends them requests; without it they get none.",
     )  # fmt: skip
     version_workers: int = declare(
-        0, "Workers of each of `versions`; 0 = as many as the application itself shares among its lanes.",
+        0, "Workers of each of `versions`; 0 = as many as the application's own shared workers.",
         low=0, high=1024, reason="A version that takes over all requests needs as many.",
     )  # fmt: skip
     version_header: str = declare(
-        "", "Request header whose value decides which requests are diverted; '' = chance, one by one.",
-        pattern=_MAYBE_HEADER, reason="Only the service knows what names its clients.",
+        "", "Request header whose value decides which requests are diverted; '' = each at random.",
+        pattern=_MAYBE_HEADER, reason="Only the service knows what identifies its clients.",
     )  # fmt: skip
 
     # What clients may do.
 
     trusted_proxies: tuple[str, ...] = declare(
-        (), "Proxies before `greenlane serve` whose X-Forwarded-* is believed; `unix` = who connects to a socket.",
-        pattern=_PEER, reason="A header that anybody can send says nothing.",
+        (), "Proxies in front of `greenlane serve` whose X-Forwarded-* headers are believed; `unix` = all who "
+        "connect to a Unix socket.",
+        pattern=_PEER, reason="A header that everybody can send proves nothing.",
     )  # fmt: skip
     target_max_bytes: int = declare(
-        4000, "Longest request target (path and query) under `greenlane serve`; over it 414.",
-        low=64, high=8000, reason="gunicorn's own limit on the request line is 4094.",
+        4000, "Longest request target (path and query) for `greenlane serve`; longer: 414.",
+        low=64, high=8000, reason="gunicorn's limit on the request line is 4094.",
     )  # fmt: skip
     headers_max: int = declare(
-        100, "Most header lines of a request under `greenlane serve`; over it 431.",
-        low=10, high=1000, reason="gunicorn's and Apache's; a browser sends some 20.",
+        100, "Most header lines of a request to `greenlane serve`; more: 431.",
+        low=10, high=1000, reason="As gunicorn and Apache; a browser sends about 20.",
     )  # fmt: skip
     head_max_bytes: int = declare(
-        15_360, "Longest head of a request under `greenlane serve`, request line included; over it 400.",
-        low=15_360, high=261_120, reason="Each connection has a buffer of this size: HAProxy's own, less its reserve.",
+        15_360, "Longest request head for `greenlane serve`, request line included; longer: 400.",
+        low=15_360, high=261_120, reason="Each connection has a buffer of this size: HAProxy's default, less its "
+        "reserve.",
     )  # fmt: skip
     body_max_mb: float = declare(
-        0.0, "Longest body of a request under `greenlane serve`; over it 413. 0 = no limit.",
-        low=0, high=1_000_000, reason="Nothing is kept of a body: what is too long, only the service knows.",
+        0.0, "Longest request body for `greenlane serve`; longer: 413. 0 = no limit.",
+        low=0, high=1_000_000, reason="Bodies are not stored, and only the service knows what is too long.",
     )  # fmt: skip
     body_first: bool = declare(
-        True, "Under `greenlane serve` a worker gets a request when its body is there, or the first `head_max_bytes`.",
-        reason="A client that sends slowly holds no worker; only applications that answer while they read lose by it.",
+        True, "`greenlane serve` gives a request to a worker once its body, or the first `head_max_bytes` of it, has "
+        "arrived.",
+        reason="A slow sender then holds no worker. Only applications that answer while they read lose by it.",
     )  # fmt: skip
     client_connections: int = declare(
-        0, "Most connections of one client's address to `greenlane serve`, `trusted_proxies` excepted; 0 = no limit.",
-        low=0, high=1_000_000, reason="Whole companies share an address; 100 and over keeps out only who means harm.",
+        0, "Most connections to `greenlane serve` from one address, `trusted_proxies` excepted; 0 = no limit.",
+        low=0, high=1_000_000, reason="Whole companies share an address; from 100 on it stops only abuse.",
     )  # fmt: skip
     half_closed: bool = declare(
-        False, "Clients of `greenlane serve` that have closed their sending side are answered, and not taken as gone.",
-        reason="Most who do so have left; served all the same, they take the places of those who still wait.",
+        False, "`greenlane serve` answers clients that have closed their sending side, and does not treat them as "
+        "gone.",
+        reason="Most of them have left; answering them takes slots from clients that still wait.",
     )  # fmt: skip
     websockets: int = declare(
-        1000, "Most open WebSockets of a worker of `greenlane serve`, beside its requests; 0 = they are requests.",
+        1000, "Most open WebSockets of a worker of `greenlane serve`, beside its requests; 0 = they count as requests.",
         low=0, high=1_000_000, reason="They last for hours and mostly sleep; each costs a socket and a task.",
     )  # fmt: skip
     tls_bind: tuple[str, ...] = declare(
         (), "Where `greenlane serve` listens with TLS, beside `bind`.",
-        pattern=_ADDRESS, reason="There is no certificate until somebody names one.",
+        pattern=_ADDRESS, reason="There is no certificate until you name one.",
     )  # fmt: skip
     tls_certificate: str = declare(
         "", "PEM file: the certificate, then its chain. Or a directory of *.pem, each with its key, chosen by the name"
@@ -176,32 +181,32 @@ class ServeSettings(Settings):
         choices=("1.2", "1.3"), reason="Older ones are forbidden by RFC 8996; clients without 1.3 are still about.",
     )  # fmt: skip
     tls_redirect: bool = declare(
-        False, "What comes on `bind` is sent to https (308), the health path excepted.",
-        reason="`bind` may be for neighbours that speak plain HTTP on purpose.",
+        False, "Redirect requests on `bind` to https (308), except for the health path.",
+        reason="`bind` may serve neighbours that speak plain HTTP on purpose.",
     )  # fmt: skip
     hsts_s: int = declare(
-        0, "Time for which browsers are told to use https only (Strict-Transport-Security); 0 = they are not told.",
-        unit="s", low=0, high=63_072_000, reason="A browser keeps to it after the certificate is gone.",
+        0, "Time for which browsers must use https (Strict-Transport-Security); 0 = the header is not sent.",
+        unit="s", low=0, high=63_072_000, reason="A browser obeys it even after the certificate is gone.",
     )  # fmt: skip
     metrics_bind: tuple[str, ...] = declare(
-        (), "Where `greenlane serve` answers `metrics_path`, and health beside; then no longer on `bind`.",
-        pattern=_ADDRESS, reason="Most services have one address; whose clients are strangers should have two.",
+        (), "Where `greenlane serve` answers `metrics_path` and health; `metrics_path` is then no longer on `bind`.",
+        pattern=_ADDRESS, reason="Most services have one address; a public one should have two.",
     )  # fmt: skip
     alive_path: str = declare(
-        "", "Path at which `greenlane serve` answers 200 while its parent process turns, else 503; '' = off.",
-        pattern=URL_PATH, reason="It would hide a path of the application.",
+        "", "Path at which `greenlane serve` answers 200 while its parent process runs, else 503; '' = off.",
+        pattern=URL_PATH, reason="It could hide a path of the application.",
     )  # fmt: skip
     access_log: str = declare(
-        "", "Where `greenlane serve` writes a line for each request; an address or a path is syslog's.",
-        pattern=_LOG, reason="A line a request is a cost that somebody has to want.",
+        "", "Where `greenlane serve` writes a line for each request; an address or a path is a syslog's.",
+        pattern=_LOG, reason="A line per request has a cost, so it is opt-in.",
     )  # fmt: skip
     access_log_format: str = declare(
         "json", "Lines of `access_log`: JSON, or the combined form of Apache and nginx.",
-        choices=("json", "combined"), reason="Queue, lane and worker have no place in the combined form.",
+        choices=("json", "combined"), reason="The combined form has no room for queue, lane and worker.",
     )  # fmt: skip
     request_id_header: str = declare(
-        "", "Header with which `greenlane serve` gives each request a new id (a trusted proxy's is kept); '' = none.",
-        pattern=_HEADER_OR_NONE, reason="Services that trace have ids already.",
+        "", "Header in which `greenlane serve` gives each request a new id (a trusted proxy's is kept); '' = none.",
+        pattern=_HEADER_OR_NONE, reason="Services with tracing have ids already.",
     )  # fmt: skip
 
     @property

@@ -25,43 +25,44 @@ class Lane:
     name: str
     match: tuple[str, ...] = declare(
         (), "Globs (`*`, `?`, `[ab]`; case counts) on the route as the framework names it, or on the path.",
-        pattern=GLOB, reason="A lane has no sensible default members: it must be given.",
+        pattern=GLOB, reason="A lane without a match would be empty.",
     )  # fmt: skip
     weight: str = declare(
-        "auto", "Pins every phase of the lane's jobs; `auto` = as learned.",
-        choices=("heavy", "light", "auto"), reason="What is measured follows the code; a pin does not.",
+        "auto", "Treat every phase of the lane as heavy or light; `auto` = as learned.",
+        choices=("heavy", "light", "auto"), reason="Measurements follow the code; a pin does not.",
     )  # fmt: skip
     deadline_ms: float = declare(
-        0.0, "Deadline from arrival, where the request brings none (a sooner one of its own holds); 0 = none.",
-        unit="ms", low=0, high=3_600_000, reason="Only the service's owner knows what its callers wait for.",
+        0.0, "Deadline from arrival; a sooner one of the request wins. 0 = none.",
+        unit="ms", low=0, high=3_600_000, reason="Only the owner of the service knows how long callers wait.",
     )  # fmt: skip
     mode: str = declare(
         "", "Mode of the lane's jobs; '' = that of the service.",
-        choices=("", "on", "observe", "off"), reason="One mode for all until somebody wants otherwise.",
+        choices=("", "on", "observe", "off"), reason="One mode for all, unless told otherwise.",
     )  # fmt: skip
     limit: int = declare(
-        0, "Jobs of the lane in progress per process, over which requests are refused with 503; 0 = none.",
-        low=0, high=1_000_000, reason="A wrong limit refuses work that would have succeeded.",
+        0, "Concurrency limit of the lane in a process, over which requests are refused with 503; 0 = none.",
+        low=0, high=1_000_000, reason="A wrong limit refuses requests that would have succeeded.",
     )  # fmt: skip
     headers: Mapping[str, str] = declare(
-        {}, "Request headers that must match as well: NAME = glob. Only `greenlane serve` sees them.",
-        pattern=GLOB, reason="Most lanes are told by their path.",
+        {}, "Request headers that must match too: NAME = glob. Only `greenlane serve` sees them.",
+        pattern=GLOB, reason="Most lanes are recognised by their path.",
     )  # fmt: skip
     kind: str = declare(
-        "soft", "Under `greenlane serve`: `soft` = the lane may use every shared worker; `hard` = only its own ones.",
-        choices=("soft", "hard"), reason="A worker of its own stands idle whenever the lane does.",
+        "soft", "Under `greenlane serve`: `soft` = the lane may use every shared worker; `hard` = only its own "
+        "workers.",
+        choices=("soft", "hard"), reason="A lane's own worker is idle whenever the lane is.",
     )  # fmt: skip
     processes: int = declare(
-        0, "Workers out of `workers` that `greenlane serve` keeps from other lanes; 0 = none.",
-        low=0, high=1024, reason="What is kept from others is lost to them while the lane is idle.",
+        0, "Workers, out of `workers`, that `greenlane serve` reserves for the lane; 0 = none.",
+        low=0, high=1024, reason="Reserved workers are lost to the others while the lane is idle.",
     )  # fmt: skip
     priority: int = declare(
-        0, "Who waits in the queue of `greenlane serve` goes before those of lower priority.",
-        low=-1000, high=1000, reason="First come first served, until somebody knows better.",
+        0, "In the queue of `greenlane serve`, requests of a higher priority go first.",
+        low=-1000, high=1000, reason="First come, first served, unless told otherwise.",
     )  # fmt: skip
     at_once: int = declare(
-        0, "Requests of the lane in progress over all workers of `greenlane serve`; others wait. 0 = no such bound.",
-        low=0, high=1_000_000, reason="Only somebody who knows the lane can say what it may take at most.",
+        0, "Concurrency limit of the lane over all workers of `greenlane serve`; further requests wait. 0 = none.",
+        low=0, high=1_000_000, reason="Only somebody who knows the lane can say how much it may use.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

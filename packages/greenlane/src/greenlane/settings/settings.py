@@ -35,214 +35,222 @@ class Settings:
     # Permits: who may compute, and for how long others wait for it.
 
     mode: str = declare(
-        "on", "`on` = permits are in force; `observe` = counts what it would do; `off` = plain threads.",
-        choices=("on", "observe", "off"), reason="Who installs it wants it to act.",
+        "on", "`on`: permits are in force; `observe`: only count what they would do; `off`: plain threads.",
+        choices=("on", "observe", "off"), reason="Installing Greenlane means wanting it to act.",
     )  # fmt: skip
     canary_frac: float = declare(
         1.0, "Share of the workers in which `mode = on` is in force; the others observe.",
-        unit="frac", low=0, high=1, reason="All of them: lower it for a first rollout.",
+        unit="frac", low=0, high=1, reason="All workers; lower it for a first rollout.",
     )  # fmt: skip
     permits: int = declare(
         0, "CPU permits per process; 0 = one; on a free-threaded build the usable cores but one.",
         low=0, high=1024, reason="Under the GIL a second permit brings slicing back: heavy p99 204 ms against 124.",
     )  # fmt: skip
     interval_ms: float = declare(
-        0.5, "Switch interval of the interpreter while a permit is held; longer where over two threads want the GIL.",
+        0.5, "Switch interval of the interpreter while a permit is held; longer while more than two threads want the "
+        "GIL.",
         unit="ms", low=0.05, high=100,
-        reason="What wakes from I/O waits at most this. 0.1 ms gains little (p99 2.2, not 2.6 ms) for more switches; "
-        "many who wait at 0.5 ms eat the CPU that they wait for (docs/design/0021).",
+        reason="A thread that wakes from I/O waits at most this long. 0.1 ms gains little (p99 2.2 instead of 2.6 "
+        "ms) for more switches; with many waiting threads the switches themselves cost CPU (docs/design/0021).",
     )  # fmt: skip
     heavy_ms: float = declare(
-        4.0, "A phase whose expected CPU burst is over this needs a permit.",
+        4.0, "A phase with a longer expected CPU burst needs a permit.",
         unit="ms", low=0.1, high=1000,
-        reason="Measured at 0.9 of a worker: at 2 ms every tail is over 3 times longer (docs/design/0005).",
+        reason="At 0.9 of a worker, 2 ms makes every tail over 3 times longer (docs/design/0005).",
     )  # fmt: skip
     quantile: float = declare(
-        0.9, "Quantile of the learned bursts that is taken as expected.",
+        0.9, "Quantile of the learned bursts that counts as the expected one.",
         unit="frac", low=0.5, high=0.99,
-        reason="A mean calls a phase light that is heavy on every tenth call, a cache miss; a quantile does not.",
+        reason="A route whose cache misses on every tenth call is heavy; a mean would call it light.",
     )  # fmt: skip
     margin: float = declare(
         1.0, "Factor on the expected burst before it is compared with `heavy_ms`.",
-        low=0.25, high=4, reason="1 = no bias: an error to either side costs little and is learned away.",
+        low=0.25, high=4, reason="No bias: errors to either side cost little and are corrected by learning.",
     )  # fmt: skip
     learn_after: int = declare(
-        3, "Samples of a (route, phase) before it is judged; until then it runs free.",
-        low=1, high=100, reason="The first call imports and fills caches; two more tell it from the rule.",
+        3, "Samples of a phase before it is judged; until then it runs without a permit.",
+        low=1, high=100, reason="The first call imports and fills caches; two more show what is usual.",
     )  # fmt: skip
     wait_max_ms: float = declare(
-        10_000.0, "Upper bound of a wait for a permit; then the phase runs without one and is counted.",
+        10_000.0, "Longest wait for a permit; after it the phase runs without one and is counted.",
         unit="ms", low=1, high=60_000,
-        reason="Measured at 0.9 of a worker: who gives up after 250 ms or 1 s competes, and every tail grows.",
+        reason="At 0.9 of a worker, giving up after 250 ms or 1 s adds competitors, and every tail grows.",
     )  # fmt: skip
     share_ms: float = declare(
-        100.0, "A phase that has used this much CPU under its permit computes on beside the next one.",
+        100.0, "CPU after which the holder of a permit shares it: the next phase computes beside it.",
         unit="ms", low=1, high=60_000,
-        reason="Best in the model with 50; at 20 two long phases compete too often (docs/design/0024).",
+        reason="Best in the model, together with 50; at 20 two long phases compete too often (docs/design/0024).",
     )  # fmt: skip
     preempt_ms: float = declare(
-        0.0, "A phase that has used this much CPU under its permit stands still at a bytecode boundary while another "
-        "goes before it (CPython 3.12 and later); 0 = never.",
+        0.0, "CPU after which the holder of a permit is stopped at a bytecode boundary while another phase goes first "
+        "(CPython 3.12 and later); 0 = never.",
         unit="ms", low=0, high=1000,
-        reason="At 20 short heavy phases gain 10 times at p99, and the longest class pays 1.9 (docs/design/0026).",
+        reason="At 20, short heavy phases become 10 times faster at p99, and the longest class takes 1.9 times as long "
+        "(docs/design/0026).",
     )  # fmt: skip
     max_routes: int = declare(
-        512, "Routes that are learned per process; further ones run free together.",
-        low=1, high=65_536, reason="Arbitrary; bounds memory where an application has no route names.",
+        512, "Routes learned per process; further ones run without permits.",
+        low=1, high=65_536, reason="Arbitrary; it bounds memory where an application has no route names.",
     )  # fmt: skip
     max_phases: int = declare(
-        64, "Phases that are told apart per route, by where they begin; further ones share the last.",
-        low=1, high=1024, reason="Arbitrary; bounds memory where a route calls from many places.",
+        64, "Phases told apart per route, by where they begin; further ones share the last.",
+        low=1, high=1024, reason="Arbitrary; it bounds memory where a route makes calls from many places.",
     )  # fmt: skip
 
     # Placement: the executors of `greenlane.run` and `@greenlane.placed`.
 
     inline_ms: float = declare(
-        1.0, "Calls of `greenlane.run` that are expected to take at most this run where their caller is.",
+        1.0, "`greenlane.run` calls a function directly if it is expected to take at most this long.",
         unit="ms", low=0, high=1000,
-        reason="Another thread costs some 0.05 ms and up to an interval to come back; a loop bears 1 ms.",
+        reason="Another thread costs about 0.05 ms and up to one switch interval; an event loop tolerates 1 ms.",
     )  # fmt: skip
     placed_queue: int = declare(
-        1024, "Calls of `greenlane.run` that may wait for the native thread; the next one is refused (Overloaded).",
-        low=1, high=1_000_000, reason="Arbitrary: at 5 ms a call a wait of 5 s; memory is bounded, a bug is seen.",
+        1024, "Calls of `greenlane.run` that may wait for the native thread; further ones are refused (Overloaded).",
+        low=1, high=1_000_000, reason="Arbitrary: at 5 ms a call it is a wait of 5 s. It bounds memory and makes a "
+        "bug visible.",
     )  # fmt: skip
     placement: str = declare(
-        "auto", "Where functions under `@greenlane.placed` run that say nothing themselves; `auto` = as measured.",
+        "auto", "Where functions under `@greenlane.placed` run unless they say so themselves; `auto` = chosen by "
+        "measurement.",
         choices=("auto", "inline", "thread", "process", "cluster"),
-        reason="Where a function runs best follows from what it does, and changes with it.",
+        reason="The best place follows from what a function does, and changes with it.",
     )  # fmt: skip
     placements: Mapping[str, str] = declare(
-        {}, "Pins by name: glob on `module.qualified_name` = placement; stronger than what the code says.",
-        pattern=PLACEMENT, reason="Nothing is pinned until somebody who runs the service wants it.",
+        {}, "Pins by name: a glob on `module.qualified_name` = a placement. It overrides the code.",
+        pattern=PLACEMENT, reason="Nothing is pinned until an operator wants it.",
     )  # fmt: skip
     auto_placements: tuple[str, ...] = declare(
         ("inline", "thread", "process"), "What `auto` chooses from; `thread` is always among them.",
-        pattern=AUTO, reason="Who writes `@placed` says that the function may run anywhere on this machine.",
+        pattern=AUTO, reason="`@placed` says that the function may run anywhere on this machine.",
     )  # fmt: skip
     explore_ms: float = declare(
-        500.0, "What looking for a better placement may cost the calls of one function in a minute, over its best one.",
-        unit="ms", low=0, high=60_000, reason="Under 1 % of a minute; 0 = nothing is tried, only the thread is used.",
+        500.0, "Time a minute that trying other placements may cost the calls of one function; 0 = always a thread.",
+        unit="ms", low=0, high=60_000, reason="Under 1 % of a minute.",
     )  # fmt: skip
     process_workers: int = declare(
-        0, "Worker processes for placed functions; 0 = usable cores less one, but both of two. Start when needed.",
-        low=0, high=1024, reason="Of two cores the loop, which mostly sleeps, takes what it needs: see placement.md.",
+        0, "Worker processes for placed functions; 0 = one less than the usable cores, but two on two cores. They "
+        "start when needed.",
+        low=0, high=1024, reason="On two cores the event loop mostly sleeps and takes what it needs (placement.md).",
     )  # fmt: skip
     process_queue: int = declare(
-        256, "Calls that may wait for a worker process; the next one is refused (Overloaded).",
-        low=0, high=1_000_000, reason="Arbitrary: a call that waits behind 256 others has lost.",
+        256, "Calls that may wait for a worker process; further ones are refused (Overloaded).",
+        low=0, high=1_000_000, reason="Arbitrary: a call behind 256 others is late anyway.",
     )  # fmt: skip
     arena_mb: float = declare(
-        64.0, "Shared memory for arguments of each worker, and as much for results; what is larger goes a slower way.",
-        low=1, high=1_000_000, reason="Some calls of 12 MB at once; only pages that were ever used cost memory.",
+        64.0, "Shared memory of each worker for arguments, and as much for results; larger values take a slower way.",
+        low=1, high=1_000_000, reason="Room for some calls of 12 MB; pages that were never used cost no memory.",
     )  # fmt: skip
     process_warm_up: str = declare(
-        "", "Function without arguments that each new worker runs before its first call; '' = none.",
-        pattern=CALLABLE, reason="Only the program knows what should be loaded.",
+        "", "Function without arguments that each new worker process runs first; '' = none.",
+        pattern=CALLABLE, reason="Only the program knows what to load.",
     )  # fmt: skip
     process_max_calls: int = declare(
-        0, "Calls after which a worker is replaced by a fresh one; 0 = never.",
-        low=0, high=1_000_000_000, reason="For functions that leak; others gain nothing.",
+        0, "Calls after which a worker process is replaced; 0 = never.",
+        low=0, high=1_000_000_000, reason="Only functions that leak need it.",
     )  # fmt: skip
     process_kill_s: float = declare(
-        0.0, "Time that a call whose caller has left may go on before its worker is killed; 0 = to its own end.",
-        unit="s", low=0, high=86_400, reason="Only the program knows whether what it does may be cut off.",
+        0.0, "Time that an abandoned call may go on before its worker process is killed; 0 = until it ends.",
+        unit="s", low=0, high=86_400, reason="Only the program knows whether its work may be cut off.",
     )  # fmt: skip
     cluster_address: str = declare(
-        "", "Ray of placement `cluster`: host:port, `auto` (RAY_ADDRESS, or this machine's), `local` (one of its own).",
-        pattern=CLUSTER, reason="Nobody is connected to, and nothing started, that was not asked for; '' = refused.",
+        "", "Ray cluster of placement `cluster`: host:port, `auto` (RAY_ADDRESS, or this machine's), `local` (start "
+        "one); '' = refused.",
+        pattern=CLUSTER, reason="Greenlane connects to nothing unless told to.",
     )  # fmt: skip
     cluster_queue: int = declare(
-        256, "Calls that may wait for a worker on the cluster; the next one is refused (Overloaded).",
-        low=0, high=1_000_000, reason="Arbitrary: a call that waits behind 256 others has lost.",
+        256, "Calls that may wait for a worker on the cluster; further ones are refused (Overloaded).",
+        low=0, high=1_000_000, reason="Arbitrary: a call behind 256 others is late anyway.",
     )  # fmt: skip
     cluster_workers: int = declare(
-        8, "Most workers (Ray actors) of a process on the cluster; they start when needed, and go when idle for 60 s.",
-        low=1, high=10_000, reason="Arbitrary: on a shared cluster, little.",
+        8, "Most workers (Ray actors) of one process; they start when needed and end after 60 s without work.",
+        low=1, high=10_000, reason="Arbitrary; modest on a shared cluster.",
     )  # fmt: skip
     cluster_cpus: float = declare(
-        1.0, "CPUs that Ray reserves for each worker while it is there.",
+        1.0, "CPUs that Ray reserves for each worker.",
         low=0, high=1024, reason="A call computes on one core unless its function says otherwise.",
     )  # fmt: skip
 
     # The file of what was learned.
 
     learned_file: str = declare(
-        "", "File in which learned bursts survive a restart; '' = none.",
-        pattern=ANY_FILE, reason="Greenlane writes nowhere that it was not told to.",
+        "", "File that keeps learned bursts over a restart; '' = none.",
+        pattern=ANY_FILE, reason="Greenlane writes no file unless told to.",
     )  # fmt: skip
     learned_save_s: float = declare(
-        30.0, "Seconds between two writes of `learned_file`.",
-        unit="s", low=0.1, high=86_400, reason="Arbitrary; a crash loses half a minute of what is learned in a second.",
+        30.0, "Time between two writes of `learned_file`.",
+        unit="s", low=0.1, high=86_400, reason="Arbitrary; a crash loses half a minute of what is learned again "
+        "within a second.",
     )  # fmt: skip
 
     # Deadlines in and out.
 
     deadline_headers: tuple[str, ...] = declare(
         deadline.HEADERS,
-        "Request headers that bring a deadline (in ms; `grpc-timeout` in its own units); the first present counts.",
-        pattern=HEADER, reason="What Envoy and gRPC clients send already.",
+        "Request headers that bring a deadline in ms (`grpc-timeout` in its own units); the first one present counts.",
+        pattern=HEADER, reason="Envoy and gRPC clients send these already.",
     )  # fmt: skip
     deadline_out: bool = declare(
-        True, "Pass the time that is left on to upstream calls.",
-        reason="An upstream that knows the deadline can refuse what would come too late.",
+        True, "Send the remaining time to upstreams.",
+        reason="An upstream that knows the deadline can refuse work that would be late.",
     )  # fmt: skip
     deadline_out_header: str = declare(
-        "x-envoy-expected-rq-timeout-ms", "Header that carries it, in milliseconds.",
-        pattern=HEADER, reason="Envoy and our own hosts read it.",
+        "x-envoy-expected-rq-timeout-ms", "Header that carries the remaining time, in ms.",
+        pattern=HEADER, reason="Envoy and Greenlane's own hosts read it.",
     )  # fmt: skip
     deadline_cancel: bool = declare(
         False, "Blocking socket calls of a job past its deadline raise DeadlineExceeded (a TimeoutError).",
-        reason="It changes what application code sees; somebody has to want it.",
+        reason="It changes what application code sees, so it is opt-in.",
     )  # fmt: skip
 
     # One worker of any host.
 
     threads: int = declare(
-        64, "Most threads that the worker starts for requests; they are made on demand.",
-        low=1, high=4096, reason="Some 5 times the knee of a job of 5 ms CPU and 55 ms I/O; idle threads are not made.",
+        64, "Most threads that the worker starts for requests; they start on demand.",
+        low=1, high=4096, reason="About 5 times what a job of 5 ms of CPU and 55 ms of I/O can use; unused threads "
+        "are not started.",
     )  # fmt: skip
     limit: int = declare(
-        0, "Requests in progress per process, over which the worker answers 503; 0 = none.",
-        low=0, high=1_000_000, reason="A wrong limit refuses work that would have succeeded.",
+        0, "Concurrency limit of a process, over which the worker answers 503; 0 = none.",
+        low=0, high=1_000_000, reason="A wrong limit refuses requests that would have succeeded.",
     )  # fmt: skip
     retry_after_s: int = declare(
         1, "`Retry-After` of a refusal.",
-        unit="s", low=0, high=86_400, reason="The header's smallest step that still spreads the retries.",
+        unit="s", low=0, high=86_400, reason="The header's smallest step; it still spreads the retries.",
     )  # fmt: skip
     health_path: str = declare(
-        "", "Path that the worker answers outside the application's threads; '' = off.",
-        pattern=URL_PATH, reason="It would hide a path of the application.",
+        "", "Path that the worker answers itself, outside the application's threads; '' = off.",
+        pattern=URL_PATH, reason="It could hide a path of the application.",
     )  # fmt: skip
     hung_after_s: float = declare(
-        30.0, "The health path answers 503 when all threads are busy (or `limit` is reached) and none ends so long; "
-        "`greenlane serve` replaces a worker whose main thread or loop has not turned for so long.",
-        unit="s", low=0.1, high=86_400, reason="gunicorn's own time-out for a silent worker.",
+        30.0, "Health answers 503 if all threads are busy, or `limit` is reached, and no request has ended for this "
+        "long. `greenlane serve` replaces a worker whose main thread or event loop has been blocked for this long.",
+        unit="s", low=0.1, high=86_400, reason="gunicorn's time-out for a silent worker.",
     )  # fmt: skip
     metrics_path: str = declare(
-        "", "Path at which the worker gives Prometheus metrics; '' = off.",
-        pattern=URL_PATH, reason="It would be readable by anybody who reaches the service.",
+        "", "Path at which the worker serves Prometheus metrics; '' = off.",
+        pattern=URL_PATH, reason="Everybody who reaches the service could read it.",
     )  # fmt: skip
 
     # What clients may do.
 
     head_timeout_s: float = declare(
-        10.0, "Time a client has to send request line and headers.",
-        unit="s", low=0.1, high=3600, reason="Arbitrary; ten times a slow mobile round trip, and a thread is not held.",
+        10.0, "Time for a client to send the request line and headers.",
+        unit="s", low=0.1, high=3600, reason="Arbitrary; ten slow mobile round trips. No thread is held meanwhile.",
     )  # fmt: skip
     body_timeout_s: float = declare(
-        30.0, "Time between two pieces of a request's body.",
-        unit="s", low=0.1, high=3600, reason="Arbitrary; a phone that changes networks comes back within it.",
+        30.0, "Longest pause between two pieces of a request's body.",
+        unit="s", low=0.1, high=3600, reason="Arbitrary; a phone that changes networks is back within it.",
     )  # fmt: skip
     body_bytes_per_s: int = declare(
-        500, "Least mean rate of a request's body, after the first `body_timeout_s` of waiting for it; 0 = none.",
-        low=0, high=1_000_000_000, reason="A client that sends a byte now and then would hold a worker for ever.",
+        500, "Least mean rate of a request's body after the first `body_timeout_s`; 0 = none.",
+        low=0, high=1_000_000_000, reason="A client that sends one byte now and then could hold a worker indefinitely.",
     )  # fmt: skip
     proxy_protocol: bool = declare(
         False, "Connections of `trusted_proxies` to `greenlane serve` begin with the PROXY protocol (version 1 or 2).",
-        reason="Who does not speak it would be refused; TCP load balancers do when they are told to.",
+        reason="A proxy that does not speak it would be refused.",
     )  # fmt: skip
     http2: bool = declare(
-        True, "HTTP/2 to clients of `greenlane serve`: offered over TLS, accepted on `bind` from who begins with it.",
+        True, "`greenlane serve` offers HTTP/2 over TLS, and accepts it on `bind` from clients that begin with it.",
         reason="Workers get HTTP/1.1 either way.",
     )  # fmt: skip
 
@@ -250,27 +258,28 @@ class Settings:
 
     control_dir: str = declare(
         "", "Directory of the control sockets that `greenlane top` and `greenlane mode` use; '' = off.",
-        pattern=ANY_DIRECTORY, reason="Greenlane opens nothing that it was not told to.",
+        pattern=ANY_DIRECTORY, reason="Greenlane opens no socket unless told to.",
     )  # fmt: skip
     record_folder: str = declare(
-        "", "Folder into which the process records; '' = it does not. `greenlane record` sets it for its command.",
-        pattern=ANY_DIRECTORY, reason="Greenlane writes nowhere that it was not told to.",
+        "", "Folder for the recording of this process; '' = none. `greenlane record` sets it for its command.",
+        pattern=ANY_DIRECTORY, reason="Greenlane writes no file unless told to.",
     )  # fmt: skip
     record_on: bool = declare(
-        True, "Whether recording is on from the start; else it waits for `greenlane record --on`.",
-        reason="Who names a folder wants a recording.",
+        True, "Record from the start; otherwise wait for `greenlane record --on`.",
+        reason="Naming a folder means wanting a recording.",
     )  # fmt: skip
     record_max_mb: float = declare(
-        512.0, "Most that the segments in `record_folder` may hold, all processes together; the oldest go first.",
-        low=1, high=1_000_000, reason="Arbitrary; hours of a busy service, and no disk is filled by a forgotten one.",
+        512.0, "Size limit of `record_folder`, all processes together; the oldest segments go first.",
+        low=1, high=1_000_000, reason="Arbitrary; hours of a busy service. A forgotten recording does not fill the "
+        "disk.",
     )  # fmt: skip
     record_last_s: int = declare(
-        0, "How long a segment in `record_folder` stays; 0 = until `record_max_mb` is reached.",
-        unit="s", low=0, high=31_536_000, reason="A recording of a command is wanted whole.",
+        0, "How long segments stay in `record_folder`; 0 = until `record_max_mb` is reached.",
+        unit="s", low=0, high=31_536_000, reason="The recording of a command is wanted whole.",
     )  # fmt: skip
     record_stacks: bool = declare(
-        True, "Sample the stack of who runs while somebody waits.",
-        reason="Without the line a culprit is only a route.",
+        True, "Sample the stack of the running thread while another one waits.",
+        reason="Without the line, the culprit is only a route.",
     )  # fmt: skip
 
     lanes: tuple[Lane, ...] = ()
