@@ -639,6 +639,7 @@ impl<'a> Analysis<'a> {
             .sort_by_key(|call| (call.from_ns, call.process, call.job));
         self.samples
             .sort_by_key(|(process, event)| (event.span_ns(), *process));
+        self.looks.sort_by_key(|look| (look.process, look.job));
         let text = |number: Text| self.texts.get(number);
         self.blame = sums.rows.into_values().collect();
         self.blame.sort_by(|one, other| {
