@@ -62,7 +62,6 @@ class Attached:
         Raises:
             ControlError: none could be.
         """
-        until_s = None if seconds is None else time.monotonic() + seconds
         with _interrupted_by_ending(), contextlib.suppress(KeyboardInterrupt):
             try:
                 directory = self._prepare()
@@ -73,6 +72,8 @@ class Attached:
                     self._attach(directory)
                 if not self._known:
                     raise next(iter(self._refused.values()), self._silent(directory))
+                # A busy process is slow to begin.
+                until_s = None if seconds is None else time.monotonic() + seconds
                 self._output.say(f"greenlane: recording {_named(list(self._known))}; Ctrl-C ends it and leaves them")
                 while self._is_alive() and (until_s is None or time.monotonic() < until_s):
                     left_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - time.monotonic())
