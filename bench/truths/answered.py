@@ -158,7 +158,7 @@ def _queued_ns() -> int:
 def file(count: int) -> dict[str, Any]:
     """SQLite writes its file and waits for the disk."""
     off_ns = wall_ns = 0
-    with tempfile.TemporaryDirectory(prefix="gltruth-", dir=".") as folder:
+    with tempfile.TemporaryDirectory(prefix="gltruth-", dir="/var/tmp") as folder:
         connection = sqlite3.connect(Path(folder, "orders.sqlite"), isolation_level=None)
         connection.execute("pragma synchronous = full")
         connection.execute("create table orders (number integer, what text)")
