@@ -24,14 +24,19 @@ import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
+from bench.truths.answered import file, own_thread, recycled, released
 from bench.truths.in_c import condition, futex, table
+from bench.truths.served import front, occupied
 from greenlane._native import Recorder
+from greenlane.hosts.observed.awaited import OBSERVERS
+from greenlane.probes.patching import Patches
 from greenlane.record.jobs import job
 from greenlane.wiring.recording import start_recording, stop_recording
 
 MS = 1_000_000
-#: What a recording says of its victims: "wait KIND", "io KIND", "cpu", "held FUNCTION" (there, the whole loop),
-#: "unknown units".
+#: What a recording says of its victims: "wait KIND", "io KIND" or "io all", "held FUNCTION" (there, the whole loop),
+#: "gil ROUTE" (waited for that route's GIL), "latency ROUTE" (of that route); and counted: "unknown units",
+#: "verdict NAME" (1 = the report's).
 True_ = dict[str, float | tuple[float, float]]
 _NANOSLEEP = {"x86_64": 35, "aarch64": 101}
 _AWAY_NS, _OWN_NS = 3 * MS, 2 * MS
@@ -219,16 +224,22 @@ def rotation(count: int) -> True_:
 
 #: Each trouble, and what else it is recorded with.
 TROUBLES: dict[str, dict[str, str]] = {
-    "unseen": {}, "core": {}, "driver": {}, "process_pool": {}, "thread_pool": {},
+    "unseen": {},
+    "core": {},
+    "driver": {},
+    "process_pool": {},
+    "thread_pool": {},
     "rotation": {"GREENLANE_RECORD_MAX_MB": "1"},
-    condition.__name__: {}, futex.__name__: {}, table.__name__: {},
-}  # fmt: skip
+    **{each.__name__: {} for each in (condition, futex, table, own_thread, recycled, file, released, front, occupied)},
+}
+#: Their jobs are requests.
+_SERVED = (front.__name__, occupied.__name__)
 
 
 def main() -> None:
     """Play `what`; prints what is true, and what the recording lost."""
     what, count = sys.argv[1], int(sys.argv[2])
-    start_recording()
+    start_recording(None, *[Patches(OBSERVERS)] * (what in _SERVED))
     true = globals()[what](count)
     recorder = Recorder()
     recorder.flush()

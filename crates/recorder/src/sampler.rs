@@ -262,10 +262,17 @@ impl Sampler {
                 } else if loops.clone().next().is_some() || rings.iter().any(works) {
                     pause_ns = IDLE_NS;
                 }
+                let chance_ns = self.chance() % UNEVEN_NS;
                 if how == LIGHTLY {
-                    pause_ns += self.chance() % UNEVEN_NS;
+                    pause_ns += chance_ns;
                 }
-                if now_ns.saturating_sub(self.looked_ns) >= self.rest_ns {
+                let left_ns = (self.looked_ns + self.rest_ns).saturating_sub(now_ns);
+                if left_ns > 0 && how == LIGHTLY {
+                    // Who waits for the GIL would wake it at each of the interpreter's intervals, and get nothing from it.
+                    (pause_ns, how) = (pause_ns.min(left_ns + chance_ns), TO_ITS_TIME);
+                    ASLEEP.store(how, Ordering::SeqCst);
+                }
+                if left_ns == 0 {
                     if let Some(since_ns) = locked_ns {
                         GIVER.store(0, Ordering::Relaxed);
                         return self.unless_stopped(Wanted::Giver(since_ns));

@@ -596,7 +596,8 @@ fn unit_of(event: &Event) -> Option<u32> {
         | Event::Gc { unit, .. }
         | Event::Stack { unit, .. }
         | Event::Running { unit, .. }
-        | Event::Look { unit, .. } => Some(unit),
+        | Event::Look { unit, .. }
+        | Event::Answer { unit, .. } => Some(unit),
         _ => None,
     }
 }

@@ -13,7 +13,7 @@ use super::event::{ArrivalClock, Event, Outcome, Text, UnitKind, WaitKind};
 /// The tag of a text's definition.
 pub const TEXT: u8 = 0;
 /// The last tag of an event.
-const LAST: u8 = 20;
+const LAST: u8 = 21;
 
 /// What one record says.
 #[derive(Debug, PartialEq)]
@@ -314,6 +314,11 @@ impl Encoder {
                 self.numbers(&[u64::from(thread), waited_ns, withheld_ns]);
                 20
             }
+            Event::Answer { at_ns, unit } => {
+                self.first(at_ns);
+                self.plain(u64::from(unit));
+                21
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -599,6 +604,10 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             thread: body.small()?,
             waited_ns: body.plain()?,
             withheld_ns: body.plain()?,
+        },
+        21 => Event::Answer {
+            at_ns,
+            unit: body.small()?,
         },
         _ => Event::Mark {
             at_ns,

@@ -59,6 +59,8 @@ pub enum WaitKind {
     Parked = 7,
     /// Off the CPU in a call that nobody saw, and not for want of a core: named by the accounting alone.
     Unseen = 8,
+    /// In the queue of one thread, which works for others first: named by the accounting alone.
+    Queue = 9,
 }
 
 /// How a client call ended.
@@ -230,6 +232,8 @@ pub enum Event {
         waited_ns: u64,
         withheld_ns: u64,
     },
+    /// The thread of `unit` handed something to an event loop: a result that a task there may wait for.
+    Answer { at_ns: u64, unit: u32 },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -250,7 +254,8 @@ impl Event {
             | Self::Gc { unit, .. }
             | Self::Stack { unit, .. }
             | Self::Running { unit, .. }
-            | Self::Look { unit, .. } => Some(unit),
+            | Self::Look { unit, .. }
+            | Self::Answer { unit, .. } => Some(unit),
             _ => None,
         }
     }
@@ -269,6 +274,7 @@ impl Event {
             | Self::Traced { at_ns, .. }
             | Self::Look { at_ns, .. }
             | Self::Cores { at_ns, .. }
+            | Self::Answer { at_ns, .. }
             | Self::About { at_ns, .. }
             | Self::Mark { at_ns, .. } => (at_ns, at_ns),
             Self::Slice { from_ns, to_ns, .. }

@@ -1,7 +1,7 @@
 //! Where each job's time went: CPU + I/O + wait + residual = latency, in whole nanoseconds.
 //!
 //! A job's units may do different things at one moment. Then the job computes if one of them does; else it waits if
-//! one of them could run; else it is in I/O if one of them is; else it waits for a lock or a pool; what no event
+//! one of them could run; else it is in I/O if one of them is; else it waits for a lock, a pool or a queue; what no event
 //! explains is residual. Among I/O that may have been over already counts before I/O that was not.
 
 use super::life::{Job, Life, Piece, State, NONE};
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Kinds of I/O: the numbers of `phase.Kind`.
 pub const IO_KINDS: usize = 11;
 /// Kinds of wait: the numbers of [`WaitKind`].
-pub const WAIT_KINDS: usize = 9;
+pub const WAIT_KINDS: usize = 10;
 
 /// A job's latency by what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Account {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waited {
     pub kind: WaitKind,
-    /// What held it back, where the recording says so; else 0.
+    /// What held it back, or whose queue it is in, where the recording says so; else 0.
     pub by: Text,
     pub unit: u32,
     pub from_ns: u64,
@@ -65,7 +65,8 @@ fn rank(state: State) -> u8 {
         } => 7 + IO_KINDS as u8 + kind,
         State::Wait(WaitKind::Lock) => 7 + 2 * IO_KINDS as u8,
         State::Wait(WaitKind::Pool) => 8 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Parked) => 9 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Queue) => 9 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Parked) => 10 + 2 * IO_KINDS as u8,
     }
 }
 
@@ -182,12 +183,16 @@ pub fn account_until(
     for piece in by_job.of(life, job) {
         let (from_ns, to_ns) = (piece.from_ns.max(opened.at_ns), piece.to_ns.min(end_ns));
         if from_ns < to_ns {
+            let by = match piece.state {
+                State::Wait(WaitKind::Queue) => life.blocks[piece.block as usize].peer,
+                _ => 0,
+            };
             parts.push(Part {
                 from_ns,
                 to_ns,
                 unit: piece.unit,
                 state: piece.state,
-                by: 0,
+                by,
             });
         }
     }

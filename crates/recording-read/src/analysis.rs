@@ -329,8 +329,11 @@ impl<'a> Analysis<'a> {
         let mut life = Life::new(&read.events);
         let (pieces, starts) = (&mut life.pieces, &mut life.starts);
         unseen::tell_apart(&read.events, &life.units, pieces, starts);
-        elsewhere::tell_apart(&read.events, &life.jobs, &life.units, pieces, starts);
+        let answered = elsewhere::tell_apart(&read.events, &life.jobs, &life.units, pieces, starts);
         let names = Names::new(&life, &mut self.texts);
+        for (block, unit) in answered {
+            life.blocks[block as usize].peer = names.who(unit, NONE);
+        }
         (read, life, names)
     }
 
@@ -338,6 +341,12 @@ impl<'a> Analysis<'a> {
         let who = Who::new(&life, &names, &mut self.culprits);
         for &(_, _, by) in life.parked.values().flatten() {
             self.culprits.number((by, -1));
+        }
+        for piece in &life.pieces {
+            if piece.state == State::Wait(WaitKind::Queue) {
+                let by = life.blocks[piece.block as usize].peer;
+                self.culprits.number((by, -1));
+            }
         }
         Kept {
             life,
@@ -630,6 +639,7 @@ impl<'a> Analysis<'a> {
             .sort_by_key(|call| (call.from_ns, call.process, call.job));
         self.samples
             .sort_by_key(|(process, event)| (event.span_ns(), *process));
+        self.looks.sort_by_key(|look| (look.process, look.job));
         let text = |number: Text| self.texts.get(number);
         self.blame = sums.rows.into_values().collect();
         self.blame.sort_by(|one, other| {
@@ -719,9 +729,13 @@ impl<'a> Analysis<'a> {
                     ("io", io_name(kind), label)
                 }
                 State::Wait(kind) => {
+                    let by = match (kind, block) {
+                        (WaitKind::Queue, Some(block)) => block.peer,
+                        _ => held.get(&from_ns).copied().unwrap_or(0),
+                    };
                     let wait = Waited {
                         kind,
-                        by: held.get(&from_ns).copied().unwrap_or(0),
+                        by,
                         unit,
                         from_ns,
                         to_ns,
@@ -841,7 +855,9 @@ fn place(life: &Life, wait: &Waited) -> Place {
         WaitKind::Accept if unit.is_green() => Place::Loop(unit.thread),
         WaitKind::Accept => Place::Workers,
         WaitKind::Pool => Place::Pool,
-        WaitKind::Lock | WaitKind::Os | WaitKind::Parked | WaitKind::Unseen => Place::Nowhere,
+        WaitKind::Lock | WaitKind::Os | WaitKind::Parked | WaitKind::Unseen | WaitKind::Queue => {
+            Place::Nowhere
+        }
     }
 }
 
@@ -868,7 +884,9 @@ fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &m
         WaitKind::Gil => culprits.native,
         WaitKind::Os => culprits.os,
         WaitKind::Unseen => culprits.unseen,
-        WaitKind::Parked => culprits.known((wait.by, -1)).unwrap_or(culprits.unknown),
+        WaitKind::Parked | WaitKind::Queue => {
+            culprits.known((wait.by, -1)).unwrap_or(culprits.unknown)
+        }
         _ => culprits.unknown,
     };
     tally.add(nobody, left_ns);
@@ -1008,7 +1026,7 @@ impl Waits {
 /// What `rows.py` calls a kind of wait.
 pub fn wait_name(kind: u8) -> &'static str {
     [
-        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked", "unseen",
+        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked", "unseen", "queue",
     ][usize::from(kind)]
 }
 

@@ -328,7 +328,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(20) {
+    match numbers.below(21) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -444,6 +444,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             waited_ns: second_ns,
             withheld_ns: third_ns,
         },
+        20 => Event::Answer { at_ns, unit },
         12 => Event::Running {
             at_ns,
             unit,

@@ -448,6 +448,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Traced { .. }
         | Event::Look { .. }
         | Event::Cores { .. }
+        | Event::Answer { .. }
         | Event::Process { .. } => {}
     }
     event

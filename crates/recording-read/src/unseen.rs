@@ -65,15 +65,15 @@ pub fn tell_apart(events: &[Event], units: &[Unit], pieces: &mut Vec<Piece>, sta
     });
 }
 
-/// Gives each piece that `cut` names another state from a moment on.
+/// Gives each piece that `cut` names another state from a moment on; until then it has what `cut` leaves in it.
 pub fn divide(
     pieces: &mut Vec<Piece>,
     starts: &mut [usize],
-    mut cut: impl FnMut(&Piece) -> Option<(u64, State)>,
+    mut cut: impl FnMut(&mut Piece) -> Option<(u64, State)>,
 ) {
     let mut told = Vec::with_capacity(pieces.len());
     let mut next = 0;
-    for (index, piece) in pieces.iter().enumerate() {
+    for (index, piece) in pieces.iter_mut().enumerate() {
         while starts.get(next) == Some(&index) {
             starts[next] = told.len();
             next += 1;

@@ -370,7 +370,8 @@ fn running(life: &Life) -> Vec<(u64, u64)> {
     for piece in life.pieces.iter().filter(|piece| piece.job != NONE) {
         let (running_ns, blocked_ns) = &mut ran[piece.job as usize];
         let sum = match piece.state {
-            State::Io { .. } | State::Wait(WaitKind::Lock | WaitKind::Pool | WaitKind::Unseen) => {
+            State::Io { .. }
+            | State::Wait(WaitKind::Lock | WaitKind::Pool | WaitKind::Unseen | WaitKind::Queue) => {
                 blocked_ns
             }
             _ => running_ns,

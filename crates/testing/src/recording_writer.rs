@@ -304,6 +304,10 @@ impl Fields<'_, '_> {
                 waited_ns: self.get("waited_ns")?,
                 withheld_ns: self.get("withheld_ns")?,
             },
+            "answer" => Event::Answer {
+                at_ns: self.get("at_ns")?,
+                unit: self.small("unit")?,
+            },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,
                 json: self.text("json")?,

@@ -258,7 +258,7 @@ def test_what_was_running_when_its_process_was_killed_is_a_culprit() -> None:
     recording = story.end()
     assert _blame(recording, "GET /a") == {("gil", "GET /hog"): 300}
     assert recording.notes == [
-        "process 100: 1 jobs are left out: their begin or end is not in the recording",
+        "process 100: 1 job is left out: its beginning or end is not in the recording",
     ]
 
 
@@ -345,10 +345,10 @@ def test_what_is_missing_is_noted() -> None:
         "process 42: its beginning is missing (1 chunk)",
         "process 42: 1 chunk missing in between",
         "process 42: 6 events were lost because a buffer was full",
-        "process 42: 1 jobs are left out: their begin or end is not in the recording",
-        "process 42: 1 threads, greenlets or tasks began before the recording does",
-        "1 chunks are damaged; 50 bytes were skipped",
-        "1 chunks are there twice; each counts once",
+        "process 42: 1 job is left out: its beginning or end is not in the recording",
+        "process 42: 1 thread, greenlet or task of unknown name started before the recording",
+        "1 chunk damaged; 50 bytes were skipped",
+        "1 chunk repeated; each counts once",
     ]
     torn = Recording(chunks[0] + chunks[1][:60])
     assert torn.processes[0].torn_bytes == 60
@@ -519,3 +519,33 @@ def test_a_result_from_elsewhere_is_no_wait_for_a_place() -> None:
     elsewhere, here = story.end().jobs
     assert (elsewhere.io_ns, elsewhere.wait_ns) == ({"future": 50 * MS}, {})
     assert (here.wait_ns, here.cpu_ns, here.io_ns) == ({"pool": 30 * MS}, 10 * MS, {"future": 10 * MS})
+
+
+def _answered(*, idle: tuple[int, int]) -> Recording:
+    """A job waits for a thread of a library that answers another one first, at 20, and it at 30."""
+    story = Story()
+    story.unit(1, 2, thread=7)  # a task
+    story.unit(2, THREAD, thread=8, name="sqlite")
+    # A request has started the thread, and is long over.
+    story.job(1, 1, 0, 1, "GET /first")
+    story.writer.event("attach", at_ns=_ns(0), unit=2, job=1)
+    story.job(2, 1, 5, 30, "GET /a")
+    story.spell("block", *idle, ready_ns=_ns(idle[1]), unit=2, job=1, kind=Kind.QUEUE)
+    story.spell("slice", idle[1], 30, unit=2, job=1)
+    for at in (20, 30):
+        story.writer.event("answer", at_ns=_ns(at), unit=2)
+    story.spell("block", 5, 30, known_ns=_ns(30), ready_ns=_ns(30), unit=1, job=2, kind=Kind.FUTURE)
+    return story.end()
+
+
+def test_what_a_busy_thread_answers_later_has_waited_in_its_queue() -> None:
+    recording = _answered(idle=(2, 6))
+    job = recording.jobs[1]
+    assert (job.wait_ns, job.io_ns) == ({"queue": 15 * MS}, {"future": 10 * MS})
+    assert job.culprits == [("thread sqlite", 15 * MS)]
+    assert [segment.label for segment in recording.segments(0, 2)] == ["thread sqlite", "future thread sqlite"]
+
+
+def test_a_thread_that_only_passes_on_what_others_have_computed_has_no_queue() -> None:
+    job = _answered(idle=(2, 19)).jobs[1]
+    assert (job.wait_ns, job.io_ns) == ({}, {"future": 25 * MS})

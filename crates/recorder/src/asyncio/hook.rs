@@ -8,6 +8,7 @@ use crate::switch::on;
 use greenlane_methods::call::{Call, Shape};
 use greenlane_methods::table::Rule;
 use greenlane_process::clock;
+use greenlane_recording_format::event::Event;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::intern;
@@ -140,7 +141,12 @@ unsafe fn call_soon_threadsafe(call: &Call<'_>) -> *mut PyObject {
         match call.argument(0, None) {
             Some(wanted) if can_wrap(wanted) && steps::of(wanted).is_none() => {
                 let job = crate::strand::running().1;
-                let cause = Cause::at(Source::Thread, job, clock::monotonic_ns());
+                let at_ns = clock::monotonic_ns();
+                if on() && !crate::strand::is_loop() {
+                    let unit = crate::strand::with_unit(|unit| unit.id).unwrap_or(0);
+                    crate::strand::emit(Event::Answer { at_ns, unit });
+                }
+                let cause = Cause::at(Source::Thread, job, at_ns);
                 pass_with(call, 0, callback::relay(wanted, cause))
             }
             _ => call.pass(),

@@ -28,6 +28,10 @@ pub fn leave(kind: u8) {
         strand.read_ns = 0;
         strand.back_ns = 0;
         strand.gil_at_left_ns = strand.gil_ns;
+        // A thread without jobs may be a busy one, too. Python calls, so memory can be had.
+        if strand.ring.is_short() {
+            strand.grow();
+        }
         strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
 }

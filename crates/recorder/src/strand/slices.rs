@@ -28,7 +28,7 @@ impl Strand {
         self.put(event);
     }
 
-    /// Goes on with a larger ring. Allocates; between two slices.
+    /// Goes on with a larger ring. Allocates.
     #[cold]
     pub(super) fn grow(&mut self) {
         let larger = Arc::new(Ring::new(LOOP_EVENTS));
@@ -37,6 +37,14 @@ impl Strand {
         larger.thread.store(self.thread, Ordering::Relaxed);
         let epoll_fd = self.ring.epoll_fd.load(Ordering::Relaxed);
         larger.epoll_fd.store(epoll_fd, Ordering::Relaxed);
+        let former = &self.ring;
+        let (unit, job) = (&former.unit, &former.job);
+        larger
+            .unit
+            .store(unit.load(Ordering::Relaxed), Ordering::Relaxed);
+        larger
+            .job
+            .store(job.load(Ordering::Relaxed), Ordering::Relaxed);
         desk::register(&larger);
         let former = std::mem::replace(&mut self.ring, larger);
         former.from_ns.store(0, Ordering::Relaxed);

@@ -143,7 +143,9 @@ def test_an_upstream_whose_clock_starts_late_is_told(own: int, wire: int, told: 
     said = [finding.said for finding in study_of(made).findings if finding.name == "upstream-clock"]
     assert bool(said) is told
     if told:
-        assert said[0].startswith("eta:1 GET /eta says p99 20 ms of itself, and its replies to /a took 120 ms")
+        assert said[0].startswith(
+            "eta:1 GET /eta reports a p99 of 20 ms by its own clock; its replies to /a took 120 ms"
+        )
 
 
 def test_jobs_without_calls_have_no_story_to_tell() -> None:

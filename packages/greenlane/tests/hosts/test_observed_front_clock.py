@@ -27,7 +27,13 @@ AT_NS = 1_700_000_000_123_456_789
     ],
 )
 def test_every_fronts_form_is_read_in_its_unit(text: str, exact_to_ns: int) -> None:
-    assert front_clock.parsed_unix_ns(text) == AT_NS // exact_to_ns * exact_to_ns
+    assert front_clock.parsed_unix_ns(text) == (AT_NS // exact_to_ns * exact_to_ns, exact_to_ns)
+
+
+def test_a_clock_of_whole_seconds_says_too_little() -> None:
+    now_s = time.time()
+    assert front_clock.arrival_ns(f"t={now_s - 2:.3f}") and front_clock.arrival_ns(f"t={now_s - 2:.6f}")
+    assert front_clock.arrival_ns(f"t={now_s - 2:.0f}") == front_clock.arrival_ns(f"t={now_s - 2:.1f}") == 0
 
 
 @pytest.mark.parametrize(

@@ -21,13 +21,14 @@ _before = {}
 
 def _answer(path):
     if path == "/first":
+        snapshot.slots()
         _before.update(snapshot.look())
     if path == "/left":
         now = snapshot.look()
         workers = [one for one in gc.get_objects() if type(one).__name__.endswith("Worker")]
         applications = [vars(one)["wsgi"] for one in workers if "wsgi" in getattr(one, "__dict__", {})]
         ours = [repr(one) for one in applications if type(one).__module__.startswith("greenlane")]
-        ours += snapshot.of_ours(now)
+        ours += snapshot.of_ours(snapshot.look(snapshot.slots()))
         return json.dumps({"changed": snapshot.difference(_before, now), "ours": ours}).encode()
     return b"{}"
 

@@ -32,11 +32,12 @@ def work(number):
 @celery.task
 def first():
     """What is there before."""
+    snapshot.slots()
     _before.update(snapshot.look())
 
 
 @celery.task
 def left():
     """What is there besides."""
-    now = snapshot.look()
-    return json.dumps({"changed": snapshot.difference(_before, now), "ours": snapshot.of_ours(now)})
+    now, ours = snapshot.look(), snapshot.of_ours(snapshot.look(snapshot.slots()))
+    return json.dumps({"changed": snapshot.difference(_before, now), "ours": ours})

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import signal
+import socket
 import sys
+import tempfile
 import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.record.command import environment, greenlane, recorded
+from tests.record.command import GREENLANE, environment, greenlane, recorded
+from tests.record.test_command_live import until
 from tests.trace.table import left
 
+from greenlane.control.client import ask
+from greenlane.errors import ControlError
 from tests import child
 from tests.fixtures import StartProcess
 
@@ -82,6 +90,7 @@ def test_a_service_under_load_is_recorded_and_left_as_it_was(
         for _ in range(50):
             get(port, "/load")
     get(port, "/first")
+    mapped = mappings(running.pid)
     for number in (1, 2):  # and once more, later
         with Load(port) as load:
             ended = greenlane(
@@ -98,7 +107,28 @@ def test_a_service_under_load_is_recorded_and_left_as_it_was(
     if not prepared:
         assert "greenlane-contr" not in threads_below(running.pid)
     assert left(LEFT[service], names, "out") == []
+    assert mappings(running.pid) == mapped
     assert (tmp_path / "1.glr").stat().st_mode & 0o077 == 0
+
+
+def mappings(pid: int) -> dict[int, list[tuple[str, str, str]]]:
+    """(file, offset, rights) of libraries that a process has mapped, and of those below it.
+
+    Tables that the linker has made read-only are so again, when calls do not lead to us any more.
+    """
+    rows = [line.split(None, 5) for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
+    known = {"libc", "libpython", "python", "_socket", "select", "libssl", "gevent", "uvloop"}
+    found = {
+        pid: sorted(
+            (row[5], row[2], row[1])
+            for row in rows
+            if len(row) == 6 and re.split(r"[.\d-]", Path(row[5]).name)[0] in known
+        )
+    }
+    for each in Path(f"/proc/{pid}/task").glob("*/children"):
+        for below in each.read_text().split():
+            found |= mappings(int(below))
+    return found
 
 
 def threads_below(pid: int) -> set[str]:
@@ -142,3 +172,69 @@ def test_who_cannot_be_asked_is_refused_in_words(
 def test_a_process_that_is_gone_is_refused(tmp_path: Path) -> None:
     ended = greenlane("record", "--pid", str(2**22 - 3), cwd=tmp_path)
     assert ended.code != 0 and "a process that runs" in ended.err
+
+
+def _service(tmp_path: Path, control_dir: Path, start_process: StartProcess) -> tuple[Any, int]:
+    port = child.free_port()
+    argv = [sys.executable, *(word.format(port=port) for word in SERVICES["uvicorn"])]
+    env = environment(GREENLANE_CONTROL_DIR=str(control_dir), PYTHONPATH=PATHS)
+    running = start_process(argv, cwd=tmp_path, env=env, port=port)
+    get(port, "/load")
+    get(port, "/first")
+    return running, port
+
+
+def _assert_clean(port: int, pid: int) -> None:
+    found = get(port, "/left")
+    names = [one for one in [*found["changed"], *found["ours"]] if "typing._lazy_annotationlib" not in one]
+    assert left(LEFT["uvicorn"], names, "out") == []
+    assert {name for name in threads_below(pid) if name.startswith("greenlane")} == {"greenlane-contr"}
+
+
+def test_what_fails_half_way_is_taken_out_again(tmp_path: Path, control_dir: Path, start_process: StartProcess) -> None:
+    running, port = _service(tmp_path, control_dir, start_process)
+    with tempfile.TemporaryDirectory() as taken, socket.socket(socket.AF_UNIX) as another:
+        # Its probes are placed when it finds that somebody else has its name there.
+        another.bind(f"{taken}/{running.pid}.sock")
+        another.listen()
+        request = {"do": "attach", "record_folder": str(tmp_path), "control_dir": taken,
+                   "record_max_mb": 10, "record_stacks": True}  # fmt: skip
+        with pytest.raises(ControlError, match="no other socket of this process id"):
+            ask(control_dir / f"{running.pid}.sock", request)
+    _assert_clean(port, running.pid)
+
+
+def test_a_process_that_answers_too_late_is_not_recorded_for_ever(
+    tmp_path: Path, control_dir: Path, start_process: StartProcess
+) -> None:
+    running, port = _service(tmp_path, control_dir, start_process)
+    os.kill(running.pid, signal.SIGSTOP)
+    argv = [*GREENLANE, "record", "--pid", str(running.pid), "-o", "r.glr"]
+    recorder = start_process(argv, cwd=tmp_path, env=environment())
+
+    def asks() -> bool:
+        with contextlib.suppress(OSError):
+            folder = f"/proc/{recorder.pid}/fd"
+            return any(os.readlink(f"{folder}/{fd}").startswith("socket:") for fd in os.listdir(folder))
+        return False
+
+    until(lambda: asks() and asks())
+    recorder.signal(signal.SIGINT)
+    os.kill(running.pid, signal.SIGCONT)
+    recorder.wait_exit()
+    _assert_clean(port, running.pid)
+
+
+def test_a_recording_of_somebody_else_goes_on(tmp_path: Path, control_dir: Path, start_process: StartProcess) -> None:
+    running, port = _service(tmp_path, control_dir, start_process)
+    argv = [*GREENLANE, "record", "--pid", str(running.pid), "-o", "first.glr"]
+    first = start_process(argv, cwd=tmp_path, env=environment())
+    first.wait_output("recording process")
+    refused = greenlane("record", "--pid", str(running.pid), "-o", "second.glr", cwd=tmp_path)
+    assert refused.code != 0 and "not recorded already" in refused.err
+    for _ in range(10):
+        get(port, "/load")
+    first.signal(signal.SIGINT)
+    first.wait_exit()
+    assert len([job for job in recorded(tmp_path, "first.glr").jobs if job.route == "GET /load"]) == 10
+    _assert_clean(port, running.pid)

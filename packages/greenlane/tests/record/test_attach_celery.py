@@ -47,7 +47,7 @@ def test_a_worker_under_load_is_recorded_and_left_as_it_was(
         assert ended.code == 0, ended.err
         assert len(results) > 20 and all(sent == came for sent, came in results)
         jobs = [job for job in recorded(tmp_path, f"{number}.glr").jobs if job.route.endswith("work")]
-        assert len(jobs) > 20, {job.route for job in recorded(tmp_path, f"{number}.glr").jobs}
+        assert len(jobs) > 20, (number, ended.err, recorded(tmp_path, f"{number}.glr").processes)
         assert sum(job.io_ns.get("sleep", 0) for job in jobs) >= 0.003e9 * len(jobs)
     found = json.loads(application.left.delay().get(timeout=20))
     assert left("record threads", [*found["changed"], *found["ours"]], "out") == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -148,5 +149,46 @@ def test_a_greenlet_that_forks_spawns_on_in_the_child(tmp_path: Path) -> None:
     env = environment(GREENLANE_RECORD_FOLDER=str(tmp_path), MALLOC_PERTURB_="165")
     ended = subprocess.run(
         [sys.executable, "-c", FORKING], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "fine\n"), ended.stderr
+
+
+LATE = """
+import os, subprocess, sys, threading, time
+from greenlane._native import Recorder
+from greenlane.record.jobs import job
+from greenlane.wiring.recording import start_recording
+start_recording()
+with job("first"):
+    pass
+tasks = {int(task): open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")}
+writer = next(task for task, name in tasks.items() if name.startswith("greenlane-write"))
+first, *others = os.sched_getaffinity(0)
+os.sched_setaffinity(writer, {first})
+os.sched_setscheduler(writer, os.SCHED_IDLE, os.sched_param(0))
+spins = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
+os.sched_setaffinity(spins.pid, {first})
+def works():
+    os.sched_setaffinity(0, set(others))
+    for _ in range(6_000):
+        time.sleep(0.00003)
+thread = threading.Thread(target=works)
+thread.start()
+thread.join()
+spins.kill()
+spins.wait()
+recorder = Recorder()
+recorder.flush()
+stats = recorder.stats()
+assert stats["events"] > 10_000 and stats["lost"] == 0, stats
+print("fine")
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="the writer has a core of its own, with somebody else")
+def test_a_busy_thread_without_jobs_loses_nothing_while_the_writer_is_late(tmp_path: Path) -> None:
+    env = environment(GREENLANE_RECORD_FOLDER=str(tmp_path))
+    ended = subprocess.run(
+        [sys.executable, "-c", LATE], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert (ended.returncode, ended.stdout) == (0, "fine\n"), ended.stderr

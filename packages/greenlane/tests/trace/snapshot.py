@@ -12,6 +12,7 @@ import atexit
 import contextlib
 import ctypes
 import fcntl
+import functools
 import gc
 import logging
 import os
@@ -64,6 +65,16 @@ def note_hooks():
         unregister(function)
 
     atexit.unregister = forget
+
+
+@functools.cache
+def slots():
+    """Give the native look at the objects' slots; None: it is not built. Loaded by then, it is no change."""
+    try:
+        from greenlane_testing import _native
+    except ImportError:
+        return None
+    return _native.slots
 
 
 def look(slots=None):

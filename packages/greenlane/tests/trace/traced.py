@@ -19,19 +19,9 @@ FILE = "TRACE_FILE"
 
 
 @functools.cache
-def _slots():
-    try:
-        from greenlane_testing import _native
-    except ImportError:
-        return None
-    return _native.slots
-
-
-@functools.cache
 def begin():
     """The look that all others are compared with. Called once the host serves, or at the start where it loads us."""
-    _slots()
-    return snapshot.look(_slots())
+    return snapshot.look(snapshot.slots())
 
 
 def steps():
@@ -41,7 +31,7 @@ def steps():
         if change is not None:
             change()
             settle()
-        now = snapshot.look(_slots())
+        now = snapshot.look(snapshot.slots())
         found[state] = {"changed": snapshot.difference(begin(), now), "ours": snapshot.of_ours(now)}
     return found
 

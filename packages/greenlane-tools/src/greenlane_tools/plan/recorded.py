@@ -58,7 +58,7 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
     Args:
         skip_s: leave out what arrived in so many seconds after the first request: a warm-up.
 
-    Raises: PlanError when no request ended, or processes of several machines are in it.
+    Raises: PlanError when no request ended.
 
     Cost: about 3 s for 100,000 jobs, most of it for what `study_of` does too.
     """
@@ -66,7 +66,6 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
     if not jobs:
         hint = "record while the service has its usual load, for minutes"
         raise _error("requests", 0, "a recording in which at least one request ended", hint)
-    _check_one_machine(recording)
     host = host_of(recording.processes, jobs)
     seconds = round(seen_s(jobs, off_s(recording.marks, jobs)), 3)
     workers = balance_of(recording.processes, jobs, recording.samples).workers
@@ -228,13 +227,6 @@ def _cores(recording: RecordedRows, processes: int) -> int:
     return max((each for each in told if isinstance(each, int) and each > 0), default=processes)
 
 
-def _check_one_machine(recording: RecordedRows) -> None:
-    boots = {str(boot) for process in recording.processes if (boot := process.about.get("boot"))}
-    if len(boots) > 1:
-        rule = "processes of one machine, since one start of it: their clocks are not the same"
-        raise _error("boots", len(boots), rule, "make a profile of each machine")
-
-
 def _benchmark(load: Load, routes: Sequence[Route]) -> list[str]:
     """What a benchmark's clients would wait for is asked anyway."""
     if not load.closed:
@@ -250,8 +242,8 @@ def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> l
     shares = {
         "for a core: the machine had others to serve, and a plan knows nothing of them": _waited(jobs, "os"),
         "in calls that nobody saw: a plan takes them for nothing": _waited(jobs, "unseen"),
-        "for locks and pools of the application: a plan lets nobody wait for them": (
-            _waited(jobs, "lock") + _waited(jobs, "pool")
+        "for locks, pools and threads of the application: a plan lets nobody wait for them": (
+            _waited(jobs, "lock") + _waited(jobs, "pool") + _waited(jobs, "queue")
         ),
     }
     said = [

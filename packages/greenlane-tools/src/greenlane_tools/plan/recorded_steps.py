@@ -21,7 +21,7 @@ __all__ = ["Life", "Named", "RouteUpstreams", "Upstreams", "shortened", "steps_o
 #: What a moment counts as; the first that is there.
 _RANK: Final[Mapping[str, int]] = {"cpu": 0, "io": 1, "wait": 2}
 #: After these others had the CPU because the request gave way; after the other kinds it was taken away.
-_GIVES_WAY: Final = ("loop", "lock", "pool")
+_GIVES_WAY: Final = ("loop", "lock", "pool", "queue")
 #: Most steps of a sequence; beyond it the shortest I/O is put to its neighbour.
 _MOST_STEPS: Final = 200
 #: Which step an I/O segment is: its kind, and its upstream by index.

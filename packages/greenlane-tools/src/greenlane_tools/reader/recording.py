@@ -73,6 +73,7 @@ class Recording:
         self.processes: list[Process] = [
             Process(number, pid, _about(about), *rest) for (number, pid, about, *rest), _, _ in parts
         ]
+        _check_one_clock(self.processes, source)
         #: (process, when, what) for "on", "off" and what else the recorder wrote down.
         self.marks: list[tuple[int, int, str]] = [
             (number, at_ns, what) for number, (_, _, marks) in enumerate(parts) for at_ns, what in marks
@@ -184,6 +185,14 @@ def _about(text: str) -> dict[str, object]:
     return about if isinstance(about, dict) else {}
 
 
+def _check_one_clock(processes: list[Process], source: Path | bytes) -> None:
+    boots = {str(boot) for process in processes if (boot := process.about.get("boot"))}
+    if len(boots) > 1:
+        rule = "processes of one machine, since one start of it: their clocks are not the same"
+        hint = f"give the files of one boot: {'the file' if isinstance(source, bytes) else source} has several"
+        raise RecordingError(_READ, name="boots", value=len(boots), rule=rule, hint=hint)
+
+
 def _lost(processes: list[Process], counts: list[tuple[int, int, int, int]], *, unread: bool) -> list[str]:
     lost = []
     for process, (dropped, missing, _unfinished, _unknown) in zip(processes, counts, strict=True):
@@ -229,16 +238,22 @@ def _notes(processes: list[Process], counts: list[tuple[int, int, int, int]], sk
         if process.torn_bytes:
             notes.append(f"{who}: its last chunk is cut off ({process.torn_bytes} bytes); it was killed while it wrote")
         if unfinished:
-            notes.append(f"{who}: {unfinished} jobs are left out: their begin or end is not in the recording")
+            left = (
+                "1 job is left out: its beginning or end is"
+                if unfinished == 1
+                else (f"{unfinished} jobs are left out: their beginning or end is")
+            )
+            notes.append(f"{who}: {left} not in the recording")
         if unknown:
-            notes.append(f"{who}: {unknown} threads, greenlets or tasks began before the recording does")
+            many = "1 thread, greenlet or task" if unknown == 1 else f"{unknown} threads, greenlets or tasks"
+            notes.append(f"{who}: {many} of unknown name started before the recording")
     if skipped["damaged_chunks"] or skipped["damaged_bytes"]:
         chunks, size = skipped["damaged_chunks"], skipped["damaged_bytes"]
-        notes.append(f"{chunks} chunks are damaged; {size} bytes were skipped")
+        notes.append(f"{_chunks(chunks)} damaged; {size} bytes were skipped")
     if skipped["newer_chunks"]:
-        notes.append(f"{skipped['newer_chunks']} chunks are of a later format and were skipped")
+        notes.append(f"{_chunks(skipped['newer_chunks'])} of a later format skipped")
     if skipped["unknown_records"]:
-        notes.append(f"{skipped['unknown_records']} records are of kinds that this release does not know")
+        notes.append(f"{skipped['unknown_records']} records skipped: this release does not know their kind")
     if skipped["repeated_chunks"]:
-        notes.append(f"{skipped['repeated_chunks']} chunks are there twice; each counts once")
+        notes.append(f"{_chunks(skipped['repeated_chunks'])} repeated; each counts once")
     return notes

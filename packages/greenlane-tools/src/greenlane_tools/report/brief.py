@@ -20,7 +20,8 @@ _REMEDIES: Final = {
     "os": "give it more cores, or fewer neighbours: nothing inside the process helps",
     "gc": "call gc.freeze() after start-up, or make fewer objects in cycles",
     "native": "move the C call that holds the GIL to another process: no permit shortens it",
-    "unknown": "record again while it hurts: nobody was seen",
+    "unseen": "find the call with `strace -c -f -w -p PID`; on a loop, move it to a thread",
+    "unknown": "record again while it hurts: this recording names nobody",
 }
 
 

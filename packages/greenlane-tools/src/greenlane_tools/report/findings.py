@@ -101,9 +101,9 @@ def _late_replies(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding
     worst = max(upstreams, key=lambda each: each.late_resumed + each.late_replied)
     yield ReportFinding(
         "late-replies",
-        f"{count(resumed + replied)} of {count(limited)} calls with a timeout gave their data after it, without an "
-        f"error: {count(resumed)} replies were there in time and the process was late, {count(replied)} came late "
-        f"themselves. Most: {worst.upstream} in {worst.route}.",
+        f"{count(resumed + replied)} of {count(limited)} calls with a timeout returned data after it, without an "
+        f"error: {count(resumed)} replies arrived in time and the process was late, {count(replied)} arrived late. "
+        f"Most of them: {worst.upstream} in {worst.route}.",
     )
 
 
@@ -137,8 +137,8 @@ def _workers(balance: Balance) -> Iterator[ReportFinding]:
     if hottest and hottest.busy_frac and mean is not None and hottest.busy_frac >= _HOT_FRAC and mean <= _COOL_FRAC:
         yield ReportFinding(
             "hot-worker",
-            f"Worker {hottest.pid} uses {share(hottest.busy_frac)} of a core, the mean of all is {share(mean)}: an "
-            "average over the host hides it.",
+            f"Worker {hottest.pid} uses {share(hottest.busy_frac)} of a core; the mean of all workers is "
+            f"{share(mean)}. An average over the host hides that.",
         )
     jobs, workers = sum(worker.jobs for worker in balance.workers), len(balance.workers)
     if workers > 1 and jobs >= _LEAST_JOBS * workers and (balance.max_to_mean or 0) >= _UNEVEN:
@@ -181,9 +181,9 @@ def _own_clock(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
         worst, wire_ns, own_ns = max(found, key=lambda one: one[1] - one[2])
         yield ReportFinding(
             "upstream-clock",
-            f"{worst.upstream} {worst.operation} says p99 {duration(own_ns)} of itself, and its replies to "
-            f"{worst.route} took {duration(wire_ns)} on the wire. In between are the network, proxies, and what waited "
-            "at the upstream before its own clock began.",
+            f"{worst.upstream} {worst.operation} reports a p99 of {duration(own_ns)} by its own clock; its replies to "
+            f"{worst.route} took {duration(wire_ns)} on the wire. In between are the network, proxies, and waiting at "
+            "the upstream before its clock starts.",
         )
 
 
@@ -239,6 +239,16 @@ def _executor(
             f"{share(pool_ns / whole)} of all time is waiting for a place in a pool, most of it in {worst.route}: the "
             "executor moved the queue, it did not shorten it.",
         )
+    queues = [row for row in blame if row.kind == "queue"]
+    queued_ns = sum(row.ns for row in queues)
+    if queued_ns / whole >= _POOL_FRAC:
+        worst_row = max(queues, key=lambda row: row.ns)
+        yield ReportFinding(
+            "executor",
+            f"{share(queued_ns / whole)} of all time is waiting in the queue of one thread, most of it "
+            f"{worst_row.victim} for {worst_row.culprit}. The thread does one call at a time: open more connections, "
+            "or make fewer calls.",
+        )
     threads = [row for row in blame if row.kind in ("gil", "loop") and row.culprit.startswith("thread ")]
     by_threads = sum(row.ns for row in threads)
     if by_threads / whole >= _POOL_FRAC:
@@ -271,9 +281,9 @@ def _native(uncut: Uncut) -> Iterator[ReportFinding]:
         name, _, longest = uncut.culprits[0]
         yield ReportFinding(
             "uncut",
-            f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not cut "
-            f"(most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch interval and "
-            "no permit shortens them; another process does.",
+            f"About {share(uncut.frac)} of the waiting for the GIL is for slices that the interpreter could not "
+            f"interrupt (most of {called(name)}, up to {duration(longest)}): C calls that hold the GIL. No switch "
+            "interval and no permit shortens them; another process does.",
         )
 
 

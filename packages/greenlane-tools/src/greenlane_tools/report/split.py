@@ -31,7 +31,7 @@ __all__ = [
     "wait_ns",
 ]
 
-WAITS: Final = ("loop", "gil", "permit", "accept", "parked", "pool", "lock", "os", "unseen")
+WAITS: Final = ("loop", "gil", "permit", "accept", "parked", "pool", "queue", "lock", "os", "unseen")
 KINDS: Final = ("cpu", "io", *WAITS, "residual")
 _NAMES: Final = {
     "cpu": "CPU",
@@ -42,6 +42,7 @@ _NAMES: Final = {
     "accept": "wait: accept",
     "parked": "wait: parked",
     "pool": "wait: pool",
+    "queue": "wait: queue of a thread",
     "lock": "wait: lock",
     "os": "wait: OS",
     "unseen": "wait: blocked, unseen",
@@ -54,6 +55,7 @@ _WAITING: Final = {
     "accept": "waiting to be accepted",
     "parked": "parked",
     "pool": "waiting for a place in a pool",
+    "queue": "waiting in the queue of a thread",
     "lock": "waiting for a lock",
     "os": "waiting for a core",
     "unseen": "blocked in calls that nobody saw",

@@ -236,7 +236,7 @@ class Scaling:
 def scaling_of(jobs: Iterable[Job], samples: Sequence[Sample], balance: Balance) -> Scaling:
     """The signals."""
     lags = sorted(sample.lag_ns for sample in samples)
-    queued = sorted(job.wait_ns.get("accept", 0) + job.wait_ns.get("pool", 0) for job in jobs)
+    queued = sorted(sum(job.wait_ns.get(kind, 0) for kind in ("accept", "pool", "queue")) for job in jobs)
     hottest = balance.hottest
     return Scaling(
         lag_p99_ns=nearest(lags, 0.99) if lags else None,

@@ -50,6 +50,8 @@ class Attached:
         self._parts = parts
         self._settings = settings
         self._known: dict[int, Process] = {}
+        #: Those too whose answer did not come in time: they may record nevertheless.
+        self._asked: dict[int, Process] = {}
         self._refused: dict[int, ControlError] = {}
         self._remote: Remote | None = None
         self._directory = _directory_of(pid)
@@ -60,7 +62,6 @@ class Attached:
         Raises:
             ControlError: none could be.
         """
-        until_s = None if seconds is None else time.monotonic() + seconds
         with _interrupted_by_ending(), contextlib.suppress(KeyboardInterrupt):
             try:
                 directory = self._prepare()
@@ -71,6 +72,8 @@ class Attached:
                     self._attach(directory)
                 if not self._known:
                     raise next(iter(self._refused.values()), self._silent(directory))
+                # A busy process is slow to begin.
+                until_s = None if seconds is None else time.monotonic() + seconds
                 self._output.say(f"greenlane: recording {_named(list(self._known))}; Ctrl-C ends it and leaves them")
                 while self._is_alive() and (until_s is None or time.monotonic() < until_s):
                     left_s = _LOOK_S if until_s is None else min(_LOOK_S, until_s - time.monotonic())
@@ -110,6 +113,7 @@ class Attached:
         }
         for process in processes(directory):
             if process.pid in wanted and process.pid not in {*self._known, *self._refused}:
+                self._asked[process.pid] = process
                 try:
                     ask(process.socket, request, timeout_s=_PLACED_S)
                     self._known[process.pid] = process
@@ -118,10 +122,11 @@ class Attached:
                     self._output.say(f"greenlane: process {process.pid} is not recorded: {error}")
 
     def _detach(self) -> None:
-        for pid, process in self._known.items():
+        request = {"do": "detach", "record_folder": str(self._parts.folder)}
+        for pid, process in self._asked.items():
             if Path(f"/proc/{pid}").exists():
                 try:
-                    ask(process.socket, {"do": "detach"}, timeout_s=_PLACED_S)
+                    ask(process.socket, request, timeout_s=_PLACED_S)
                 except GreenlaneError as error:
                     if Path(f"/proc/{pid}").exists():
                         self._output.say(f"greenlane: process {pid} may still record: {error}")

@@ -23,7 +23,7 @@ from greenlane.control.protocol import PATH_MAX_BYTES, PID_MAX
 from greenlane.errors import RecordError, SettingsError
 from greenlane.record.recorder import ENDED, PARTS
 
-__all__ = ["CONTROL", "Parts", "concatenate", "segments_in"]
+__all__ = ["CONTROL", "Parts", "boot_of", "concatenate", "segments_in"]
 
 CONTROL: Final = "control"
 _SEGMENT: Final = re.compile(r"(\d+)-([0-9a-f]{16})-(\d+)\.glr")
@@ -31,6 +31,9 @@ _SKIPPED: Final = "skipped-"
 _MB: Final = 1_000_000
 #: Where a chunk's header has the base of its times.
 _BASE: Final = slice(24, 32)
+#: Each file begins with what describes its process.
+_BOOT: Final = re.compile(rb'[^\\]"boot": "([^"]+)"')
+_BOOT_WITHIN_BYTES: Final = 1 << 18
 #: Copied at once.
 _PIECE_BYTES: Final = 1 << 30
 _ATTEMPT: Final = "prepare the recording"
@@ -119,9 +122,18 @@ class Parts:
         The segments are removed only when the file is on the disk.
 
         Raises:
-            RecordError: it cannot be written. The segments are kept.
+            RecordError: it cannot be written, or the segments' clocks are not the same. The segments are kept.
         """
         segments = self.segments()
+        boots = {boot for segment in segments if (boot := boot_of(segment))}
+        if len(boots) > 1:
+            raise RecordError(
+                "merge the recording",
+                name="boots",
+                value=len(boots),
+                rule="processes of one machine, since one start of it: their clocks are not the same",
+                hint=f"move the files of each boot out of {self.folder} into a folder of their own",
+            )
         growing = Path(f"{self.file}.new")
         try:
             if len(segments) == 1:
@@ -177,6 +189,14 @@ def segments_in(folder: Path) -> list[Path]:
     for process, _number, name in sorted(found):
         began.setdefault(process, _base_ns(name))
     return [Path(path) for process, _, path in sorted(found, key=lambda each: (began.get(each[0], 0), *each))]
+
+
+def boot_of(segment: Path) -> str:
+    """Which start of which machine its times count from; "" = it does not say."""
+    with contextlib.suppress(OSError), segment.open("rb") as stream:
+        found = _BOOT.search(stream.read(_BOOT_WITHIN_BYTES))
+        return found[1].decode("latin-1") if found else ""
+    return ""
 
 
 def _base_ns(segment: str) -> int:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from greenlane.cli import record_live
 from greenlane.cli.output import Output
 from greenlane.cli.recent import LAG, LATENCY, Recent, quantile_ms
-from greenlane.cli.record_parts import concatenate, segments_in
+from greenlane.cli.record_parts import boot_of, concatenate, segments_in
 from greenlane.errors import ControlError, RecordError, SettingsError
 
 __all__ = ["Trigger", "save", "watch"]
@@ -133,6 +133,10 @@ def _save(
     segments: list[Path] = []
     for folder in sorted({str(record["folder"]) for record in records}):
         segments += [path for path in segments_in(Path(folder)) if path.stat().st_mtime >= since_s]
+    # The folder may be older than the machine's last start. Those who answer write since then.
+    newest = max(segments, key=lambda path: path.stat().st_mtime, default=None)
+    if newest is not None:
+        segments = [path for path in segments if boot_of(path) in ("", boot_of(newest))]
     if not segments:
         raise RecordError("save a snapshot", hint="nothing was recorded in that time: is recording on?")
     if file.exists() and not force:

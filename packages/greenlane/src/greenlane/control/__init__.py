@@ -25,7 +25,7 @@ request and one answer, a line of JSON each:
     {"do": "mode", "mode": "off", "route": null or text}  -> {"ok": true, "pid", "mode"}
     {"do": "record", "on": true, "end": false}            -> {"ok": true, "pid", "mode", "record"}
     {"do": "attach", "record_folder", "control_dir", "record_max_mb", "record_stacks"} -> as `record`
-    {"do": "detach"}                                      -> {"ok": true, "pid", "mode"}
+    {"do": "detach", "record_folder": null or text}       -> {"ok": true, "pid", "mode"}
     {"do": "breaker", "key": text, "state": "open"}       -> {"ok": true, "pid", "mode"}
     anything else                                         -> {"ok": false, "error", "hint"}
 

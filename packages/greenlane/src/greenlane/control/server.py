@@ -167,7 +167,7 @@ def _attach(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
     if attach is None or detach is None:
         return _refused("attach: this process cannot be recorded", "start the service with `greenlane record`")
     if request["do"] == "detach":
-        detach()
+        detach(request.get("record_folder"))
         return _told(controlled)
     wanted = {name: request.get(name) for name, _ in _ATTACHING}
     wrong = next((name for name, kinds in _ATTACHING if not isinstance(wanted[name], kinds)), None)

@@ -109,11 +109,15 @@ class RecordedProcess:
 
             self._shown = shown
             check_directory(settings.control_dir)
-        self._process.start()
         self.finish = self._process.finish
         self.shown = self._process.shown
-        if settings.record_on:
-            self._place()
+        try:
+            self._process.start()
+            if settings.record_on:
+                self._place()
+        except BaseException:
+            self.end()
+            raise
         # Registered before the program's own: runs after them.
         atexit.register(self.recorder.stop)
         fork_warning.watch()

@@ -133,7 +133,11 @@ class _Controlled:
             )
         importlib.import_module(_ATTACHES).attach(settings)
 
-    def detach(self) -> None:
+    def detach(self, folder: object) -> None:
+        """End a recording into `folder`; None = any. Another one goes on."""
+        recording = _part("record")
+        if folder is not None and recording is not None and recording.settings.record_folder != folder:
+            return
         importlib.import_module(_ATTACHES).detach()
 
     def recorded(self) -> dict[str, object] | None:

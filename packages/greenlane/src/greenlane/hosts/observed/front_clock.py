@@ -45,6 +45,8 @@ _FORM: Final = re.compile(r"\s*(?:t=)?(\d{1,19})(?:\.(\d{1,9}))?\s*")
 _UNITS: Final = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))
 #: A header that is older is not about this queue: a wrong clock, or a client's own. Arbitrary.
 _OLDEST_NS: Final = 600 * 10**9
+#: A moment that is known no better makes more waiting than there was. nginx and Heroku write milliseconds.
+_COARSEST_NS: Final = 10**6
 #: Clocks of two machines differ; a front whose clock is up to so much ahead of ours counts as "now". Arbitrary.
 _AHEAD_NS: Final = 10**9
 
@@ -73,9 +75,9 @@ def environ_arrival_ns(environ: Mapping[str, object]) -> int:
 
 
 def arrival_ns(text: str) -> int:
-    """Give a header's moment on the monotonic clock; 0 = none that can be believed."""
-    unix_ns = parsed_unix_ns(text)
-    if not unix_ns:
+    """Give a header's moment on the monotonic clock; 0 = none that can be believed, or known to a second only."""
+    unix_ns, exact_to_ns = parsed_unix_ns(text)
+    if not unix_ns or exact_to_ns > _COARSEST_NS:
         return 0
     now_ns = time.monotonic_ns()
     age_ns = time.time_ns() - unix_ns
@@ -84,16 +86,17 @@ def arrival_ns(text: str) -> int:
     return now_ns - max(age_ns, 0)
 
 
-def parsed_unix_ns(text: str) -> int:
-    """Give nanoseconds since 1970; 0 = another form."""
+def parsed_unix_ns(text: str) -> tuple[int, int]:
+    """Give nanoseconds since 1970, and to how many it is said; 0 = another form."""
     found = _FORM.fullmatch(text)
     if found is None:
-        return 0
+        return 0, 0
     whole, fraction = int(found[1]), found[2] or ""
     for below, unit_ns in _UNITS:
         if whole < below:
-            return whole * unit_ns + int((fraction + "0" * 9)[:9]) * unit_ns // 10**9
-    return 0
+            unix_ns = whole * unit_ns + int((fraction + "0" * 9)[:9]) * unit_ns // 10**9
+            return unix_ns, max(1, unit_ns // 10 ** len(fraction))
+    return 0, 0
 
 
 def arrival_and_due(told: Mapping[str, str], arrival: tuple[int, str], address: str | None) -> tuple[int, str, int]:

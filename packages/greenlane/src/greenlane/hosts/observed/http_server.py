@@ -69,7 +69,8 @@ def place(patches: Patches, module: ModuleType) -> None:
 
 def _opened(recorder: Recorder, request: Any) -> int:
     told = next((request.headers[name] for name in front_clock.NAMES if request.headers.get(name)), "")
-    arrival_ns, clock = front_clock.arrival_ns(told) if told else 0, "header"
+    believed = told and front_clock.is_front(str(request.client_address[0]) if request.client_address else None)
+    arrival_ns, clock = front_clock.arrival_ns(told) if believed else 0, "header"
     if not arrival_ns:
         arrival_ns, clock = recorder.arrival()
     job = recorder.open(arrival_ns=arrival_ns, clock=clock, host=type(request).__module__)

@@ -48,11 +48,16 @@ def attach(observers: Mapping[str, str], wanted: Mapping[str, object]) -> None:
 
     Raises:
         RecordError: the folder cannot be written to.
+        ControlError, SettingsError: `control_dir` cannot be used. Nothing is left behind.
     """
     settings: Any = SimpleNamespace(**wanted, record_last_s=0, record_on=True)
     found = wired.start_recording(settings, Patches(observers))
-    if found is not None:
-        found.listen()
+    try:
+        if found is not None:
+            found.listen()
+    except BaseException:
+        wired.stop_recording()
+        raise
 
 
 def detach() -> None:
