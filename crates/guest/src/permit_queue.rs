@@ -40,7 +40,7 @@ impl PermitQueue {
     }
 
     fn cancel(&mut self, ticket: u64) -> Vec<u64> {
-        self.0.cancel(ticket)
+        self.0.cancel([ticket])
     }
 
     fn lend(&mut self, ticket: u64) -> Vec<u64> {

@@ -9,6 +9,7 @@
 //! phase of 7 ms waits for the rest of one of 400. By the order, and not by size alone: who is short does not pass
 //! whatever is longer for ever, which the long ones would pay for.
 
+pub mod kept;
 pub mod stopping;
 
 use crate::order::{Claim, Key};
@@ -104,9 +105,11 @@ impl PermitQueue {
         self.grant()
     }
 
-    /// Ends a wait: the ticket goes on without a permit. Unknown tickets are ignored.
-    pub fn cancel(&mut self, ticket: u64) -> Granted {
-        self.take_waiter(ticket);
+    /// Ends waits: these tickets go on without a permit. Unknown ones are ignored.
+    pub fn cancel(&mut self, tickets: impl IntoIterator<Item = u64>) -> Granted {
+        for ticket in tickets {
+            self.take_waiter(ticket);
+        }
         self.grant()
     }
 
@@ -138,18 +141,16 @@ impl PermitQueue {
         }
     }
 
-    /// Lets everybody who waits go, without a permit: the switch to turn Greenlane off.
-    pub fn release_waiters(&mut self) -> Granted {
-        let all: Vec<u64> = self.by_key.values().copied().collect();
-        for &ticket in &all {
-            self.take_waiter(ticket);
-        }
-        all
-    }
-
     /// The ticket that the next free permit goes to.
     pub fn head(&self) -> Option<u64> {
         self.by_key.first_key_value().map(|(_, &ticket)| ticket)
+    }
+
+    /// Whether `ticket` holds beside another one.
+    pub fn is_express(&self, ticket: u64) -> bool {
+        self.holders
+            .get(&ticket)
+            .is_some_and(|holder| holder.express)
     }
 
     /// Holders that count.
@@ -306,7 +307,17 @@ mod tests {
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
-        assert!(queue.cancel(2).is_empty());
+        assert!(queue.cancel([2]).is_empty());
         assert_eq!(queue.head(), Some(3));
+    }
+
+    #[test]
+    fn cancelling_a_long_head_lets_the_short_one_behind_it_in_beside_the_holder() {
+        let mut queue = PermitQueue::new(1, true);
+        queue.request(0, 1, claim(5_000, 44));
+        queue.request(0, 2, claim(4_000, 44));
+        queue.request(0, 3, claim(5_000, 5));
+        assert_eq!(queue.cancel([2]), [3]);
+        assert!(queue.is_express(3));
     }
 }

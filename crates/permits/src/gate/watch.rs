@@ -35,7 +35,7 @@ const BEHIND_NS: u64 = 100_000_000;
 impl Gate {
     /// Looks after the holders if `ticket` is the head of the queue. Returns for how long to sleep, ns.
     pub(super) fn watch(&self, ticket: u64, now_ns: u64, counters: &Counters) -> u64 {
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         if state.queue.head() != Some(ticket) {
             return BEHIND_NS;
         }
@@ -59,15 +59,16 @@ impl Gate {
             self.settle(state, due, now_ns);
             return 0;
         }
+        let kept_ns = state.kept.each_ns();
         let State { queue, holders, .. } = &mut *state;
         for (&held, holder) in holders {
             if holder.lent != Lent::No {
-                if holder.is_back() {
+                if holder.is_back(kept_ns) {
                     queue.call_back(held);
                     self.held.store(true, Ordering::Relaxed);
                 }
             } else if holder.has_used(self.bounds.share_ns) {
-                to_lend = Some((held, Lent::ForGood, &counters.lent_overrun));
+                to_lend = Some((held, Lent::Shared, &counters.lent_overrun));
             } else if holder.stands_still(now_ns, still_ns) {
                 to_lend = Some((held, holder.still(), &counters.lent_still));
             } else if self.has_gil() && now_ns >= holder.look_at_ns {
@@ -79,7 +80,7 @@ impl Gate {
         }
         if let Some((held, lent, counter)) = to_lend {
             self.lend(state, held, lent, now_ns, counter);
-            if lent != Lent::ForGood {
+            if matches!(lent, Lent::Still(_)) {
                 self.let_stopped_go(); // It may wait for what one of them has.
             }
             return 0;
@@ -124,14 +125,14 @@ impl Gate {
             return BEHIND_NS; // The interpreter is ending.
         };
         let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         let holder = state.holders.get_mut(&held);
         let Some(holder) = holder.filter(|holder| holder.lent == Lent::No) else {
             return 0;
         };
         if free && busy && holder.found_free {
             let counter = &counters.lent_released;
-            self.lend(state, held, Lent::ForGood, now_ns, counter);
+            self.lend(state, held, Lent::Released, now_ns, counter);
             return 0;
         }
         holder.found_free = free;
@@ -153,8 +154,9 @@ impl Gate {
         now_ns: u64,
         counter: &AtomicU64,
     ) {
+        let kept_ns = state.kept.each_ns();
         if let Some(holder) = state.holders.get_mut(&held) {
-            holder.lent = lent;
+            holder.lend(lent, kept_ns);
             add(counter, 1);
         }
         let granted = state.queue.lend(held);

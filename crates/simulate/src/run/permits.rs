@@ -81,7 +81,7 @@ impl World<'_> {
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        let granted = permits.queue.cancel(id.into());
+        let granted = permits.queue.cancel([id.into()]);
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);
