@@ -193,15 +193,17 @@ impl Job {
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let (rule, pin) = (&shared.rule, route.pin());
-        let (needs, waits, weight, expected_ns, worth_a_look) = route.with(self.phase, |profile| {
-            (
-                profile.needs_permit(rule, pin),
-                profile.waits_for_permit(rule, pin),
-                profile.weight(rule, pin),
-                profile.expected_ns(),
-                profile.worth_a_look(),
-            )
-        });
+        let (needs, waits, weight, expected_ns, long_ns, worth_a_look) =
+            route.with(self.phase, |profile| {
+                (
+                    profile.needs_permit(rule, pin),
+                    profile.waits_for_permit(rule, pin),
+                    profile.weight(rule, pin),
+                    profile.expected_ns(),
+                    profile.long_ns(),
+                    profile.worth_a_look(),
+                )
+            });
         if !needs {
             if weight == Weight::Unknown {
                 add(&shared.counters.skipped_unknown, 1);
@@ -221,6 +223,7 @@ impl Job {
                 arrival_ns: self.arrival_ns,
                 deadline_ns: self.deadline_ns,
                 expected_ns,
+                long_ns,
                 attained_ns: self.totals.cpu_ns,
             },
             face: Arc::clone(&self.face),

@@ -4,8 +4,9 @@
 //! its permit has been given on (it sleeps, it computes without the GIL, or it has used its share). Every change returns
 //! the tickets that it grants; waking them is the shell's work. All operations cost O(log waiters + holders).
 //!
-//! *Express*: beside a holder that takes at least twice as long the next one is let in if it would have gone before that
-//! holder, had it come in time. The two then share the core for some ms, as they would under the GIL alone; otherwise each
+//! *Express*: beside a holder that may take at least twice as long the next one is let in if it would have gone before
+//! that holder, had it come in time. What a holder may take is the mean of its class' heavy bursts: one round of a loop in
+//! six is long, and which cannot be told before. The two then share the core for some ms, as they would under the GIL alone; otherwise each
 //! phase of 7 ms waits for the rest of one of 400. By the order, and not by size alone: who is short does not pass
 //! whatever is longer for ever, which the long ones would pay for.
 
@@ -25,6 +26,8 @@ const LAST: Key = (true, i64::MAX, u64::MAX, u64::MAX);
 struct Waiter {
     key: Key,
     size_ns: u64,
+    /// The same two once it holds.
+    holds: (Key, u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +83,7 @@ impl PermitQueue {
         let waiter = Waiter {
             key: claim.key(now_ns, ticket),
             size_ns: claim.size_ns(),
+            holds: holds(&claim, now_ns, ticket),
         };
         self.by_key.insert(waiter.key, ticket);
         self.waiters.insert(ticket, waiter);
@@ -133,17 +137,29 @@ impl PermitQueue {
     /// `ticket`, which never asked, counts as a holder, beyond the permits if need be: it turned out heavy.
     pub fn charge(&mut self, ticket: u64, claim: Claim) {
         if !self.waiters.contains_key(&ticket) && !self.holders.contains_key(&ticket) {
-            let (key, size_ns) = (LAST, claim.size_ns());
-            self.hold(ticket, Waiter { key, size_ns });
-            self.holders
-                .entry(ticket)
-                .and_modify(|holder| holder.express = false);
+            let holder = Holder {
+                key: LAST,
+                size_ns: claim.size_ns(),
+                lent: false,
+                express: false,
+            };
+            self.holders.insert(ticket, holder);
+            self.counting += 1;
         }
     }
 
     /// The ticket that the next free permit goes to.
     pub fn head(&self) -> Option<u64> {
         self.by_key.first_key_value().map(|(_, &ticket)| ticket)
+    }
+
+    /// `ticket`, which was let in beside another holder, has turned out long: it counts as any other, and the next short
+    /// one may be let in.
+    pub fn outlasts(&mut self, ticket: u64) -> Granted {
+        self.holders
+            .entry(ticket)
+            .and_modify(|holder| holder.express = false);
+        self.grant()
     }
 
     /// Whether `ticket` holds beside another one.
@@ -198,8 +214,8 @@ impl PermitQueue {
 
     fn hold(&mut self, ticket: u64, waiter: Waiter) {
         let holder = Holder {
-            key: waiter.key,
-            size_ns: waiter.size_ns,
+            key: waiter.holds.0,
+            size_ns: waiter.holds.1,
             lent: false,
             express: self.counting >= self.permits,
         };
@@ -212,6 +228,11 @@ impl PermitQueue {
         self.by_key.remove(&waiter.key);
         Some(waiter)
     }
+}
+
+fn holds(claim: &Claim, now_ns: u64, ticket: u64) -> (Key, u64) {
+    let claim = claim.as_holder();
+    (claim.key(now_ns, ticket), claim.size_ns())
 }
 
 #[cfg(test)]
@@ -237,6 +258,29 @@ mod tests {
         assert!(queue.request(0, 1, claim(0, 44)));
         assert!(!queue.request(0, 2, claim(200, 5)));
         assert!(queue.request(0, 3, claim(100, 5)));
+    }
+
+    #[test]
+    fn beside_a_holder_that_may_be_long_a_short_phase_is_let_in() {
+        let mut queue = PermitQueue::new(1, true);
+        let rows = Claim {
+            long_ns: 20_000_000,
+            ..claim(0, 4)
+        };
+        assert!(queue.request(0, 1, rows));
+        assert!(!queue.request(0, 2, claim(0, 12)));
+        queue.cancel([2]);
+        assert!(queue.request(0, 3, claim(0, 6)));
+    }
+
+    #[test]
+    fn one_that_was_let_in_and_turns_out_long_keeps_no_short_one_out() {
+        let mut queue = PermitQueue::new(1, true);
+        queue.request(0, 1, claim(0, 400));
+        assert!(queue.request(0, 2, claim(0, 8)));
+        assert!(!queue.request(0, 3, claim(0, 8)));
+        assert_eq!(queue.outlasts(2), [3]);
+        assert_eq!(queue.holders(), 3);
     }
 
     #[test]

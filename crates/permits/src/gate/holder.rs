@@ -63,6 +63,8 @@ pub(super) struct Holder {
     since_ns: u64,
     /// Whether it was let in beside another one.
     express: bool,
+    /// Whether it was, and has not yet used the CPU of a heavy one.
+    pub(super) is_short: bool,
     /// What [`greenlane_policy::queue::kept`] said when it began to count, and what others had waited for it before.
     kept_from_ns: u64,
     kept_ns: u64,
@@ -104,6 +106,7 @@ impl Holder {
             claim: None,
             since_ns: now_ns,
             express: false,
+            is_short: false,
             kept_from_ns: 0,
             kept_ns: 0,
             asked_at_ns: 0,
@@ -119,7 +122,8 @@ impl Holder {
 
     /// Counts from now on.
     pub(super) fn counts(&mut self, kept_ns: u64, express: bool) {
-        (self.kept_from_ns, self.express) = (kept_ns, express);
+        self.kept_from_ns = kept_ns;
+        (self.express, self.is_short) = (express, express);
     }
 
     /// No longer counts.

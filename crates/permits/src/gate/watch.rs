@@ -19,16 +19,17 @@ use pyo3::Python;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
+/// Who was let in beside a holder has turned out long after so many times the CPU of what is heavy. Arbitrary.
+const LONG: u64 = 2;
 /// How often the head of the queue looks at the holder.
 const WATCH_NS: u64 = 2_000_000;
 /// Time between two looks that agree that the GIL is free, and after one that found it held.
 const SECOND_LOOK_NS: u64 = 300_000;
 const NEXT_LOOK_NS: u64 = 8_000_000;
-/// Taking the GIL within this time means that it was free, or just given on: from a computing thread it takes a switch
-/// interval.
-const FREE_NS: u64 = 60_000;
-/// For how long the GIL is then kept from the holder, who computes on if it needs none.
+/// For how long the GIL is kept from the holder, who computes on if it needs none; after the first part a holder who stands
+/// still is known to.
 const KEPT_NS: u64 = 80_000;
+const FIRST_PART_NS: u64 = 20_000;
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
 
@@ -43,6 +44,7 @@ impl Gate {
         let still_ns = self.still_ns.load(Ordering::Relaxed);
         let mut look_at = None;
         let mut to_lend = None;
+        let mut outlasts = None;
         let mut pause_ns = WATCH_NS;
         let to_stop = match self.to_stop(&mut state, now_ns) {
             Some(Due::Deaf) => {
@@ -67,6 +69,9 @@ impl Gate {
                     queue.call_back(held);
                     self.held.store(true, Ordering::Relaxed);
                 }
+            } else if holder.is_short && holder.has_used(LONG * self.bounds.heavy_ns) {
+                holder.is_short = false;
+                outlasts = Some(held);
             } else if holder.has_used(self.bounds.share_ns) {
                 to_lend = Some((held, Lent::Shared, &counters.lent_overrun));
             } else if holder.stands_still(now_ns, still_ns) {
@@ -77,6 +82,11 @@ impl Gate {
             } else {
                 pause_ns = pause_ns.min(holder.look_at_ns.saturating_sub(now_ns).max(100_000));
             }
+        }
+        if let Some(held) = outlasts {
+            let granted = queue.outlasts(held);
+            self.settle(state, granted, now_ns);
+            return 0;
         }
         if let Some((held, lent, counter)) = to_lend {
             self.lend(state, held, lent, now_ns, counter);
@@ -109,9 +119,8 @@ impl Gate {
         counters: &Counters,
     ) -> u64 {
         add(&counters.looks, 1);
-        let before_ns = clock::monotonic_ns();
         let Some((free, again)) = Python::try_attach(|_| {
-            let free = clock::monotonic_ns() - before_ns < FREE_NS && computes_meanwhile(face);
+            let free = computes_meanwhile(face);
             let again = learns.is_some_and(|(route, phase)| {
                 route.with(phase, |profile| {
                     if busy {
@@ -164,15 +173,15 @@ impl Gate {
     }
 }
 
-/// Whether that thread computes while this one has the GIL.
+/// Whether that thread computes while this one has the GIL, however long it took to get it: other threads have it too.
 fn computes_meanwhile(face: &ThreadFace) -> bool {
-    let Some(before_ns) = clock::read(face.cpu_clock()) else {
-        return false;
+    let (from_ns, before) = (clock::monotonic_ns(), clock::read(face.cpu_clock()));
+    let has_used = |passed_ns: u64| {
+        while clock::monotonic_ns() < from_ns + passed_ns {
+            std::hint::spin_loop();
+        }
+        let (before, after) = (before.unwrap_or(0), clock::read(face.cpu_clock()));
+        after.unwrap_or(0).saturating_sub(before) >= passed_ns / 2
     };
-    let until_ns = clock::monotonic_ns() + KEPT_NS;
-    while clock::monotonic_ns() < until_ns {
-        std::hint::spin_loop();
-    }
-    let after_ns = clock::read(face.cpu_clock()).unwrap_or(0);
-    after_ns.saturating_sub(before_ns) >= KEPT_NS / 2
+    before.is_some() && has_used(FIRST_PART_NS) && has_used(KEPT_NS)
 }

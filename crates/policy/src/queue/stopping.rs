@@ -36,6 +36,7 @@ impl PermitQueue {
             let waiter = Waiter {
                 key,
                 size_ns: holder.size_ns,
+                holds: (holder.key, holder.size_ns),
             };
             self.by_key.insert(key, ticket);
             self.waiters.insert(ticket, waiter);

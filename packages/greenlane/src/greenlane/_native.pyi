@@ -552,7 +552,14 @@ class PermitQueue:
 
     def __new__(cls, permits: int, *, express: bool) -> PermitQueue: ...
     def request(
-        self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int, attained_ns: int = 0
+        self,
+        now_ns: int,
+        ticket: int,
+        arrival_ns: int,
+        deadline_ns: int,
+        expected_ns: int,
+        attained_ns: int = 0,
+        long_ns: int = 0,
     ) -> bool: ...
     def release(self, ticket: int) -> list[int]: ...
     def cancel(self, ticket: int) -> list[int]: ...

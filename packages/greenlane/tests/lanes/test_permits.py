@@ -345,6 +345,38 @@ def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> No
     assert all_returned(heavy)
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
+def test_a_holder_without_the_gil_is_lent_on_while_other_threads_have_it() -> None:
+    given = permits(share_ms=60_000, wait_max_ms=200)
+    teach(given, "GET /heavy")
+    block, done = bytes(2**25), threading.Event()
+
+    def hashing() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not done.is_set():
+            hashlib.sha256(block).digest()
+        given.close()
+
+    def computing() -> None:
+        while not done.is_set():
+            burn(1)
+
+    threads = [threading.Thread(target=work) for work in (hashing, computing)]
+    for thread in threads:
+        thread.start()
+    until(lambda: given.pressure()[0] > 0)
+
+    def lent() -> bool:  # A busy machine may not run the holder for long enough.
+        heavy_job(given)
+        return given.counters()["lent_released"] >= 1
+
+    until(lent)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert all_returned(given)
+
+
 def test_a_wait_is_bounded() -> None:
     given = permits(wait_max_ms=20, share_ms=60_000)
     teach(given, "GET /heavy")
