@@ -26,10 +26,9 @@ const WATCH_NS: u64 = 2_000_000;
 /// Time between two looks that agree that the GIL is free, and after one that found it held.
 const SECOND_LOOK_NS: u64 = 300_000;
 const NEXT_LOOK_NS: u64 = 8_000_000;
-/// For how long the GIL is kept from the holder, who computes on if it needs none; after the first part a holder who stands
-/// still is known to.
-const KEPT_NS: u64 = 80_000;
-const FIRST_PART_NS: u64 = 20_000;
+/// For how long the GIL is kept from the holder, who computes on if it needs none: one who does not is known after the
+/// first or the second part.
+const LOOKS_NS: [u64; 3] = [20_000, 40_000, 80_000];
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
 
@@ -174,14 +173,22 @@ impl Gate {
 }
 
 /// Whether that thread computes while this one has the GIL, however long it took to get it: other threads have it too.
+/// Who has just given it on computes for a moment more, on its way to wait for it.
 fn computes_meanwhile(face: &ThreadFace) -> bool {
-    let (from_ns, before) = (clock::monotonic_ns(), clock::read(face.cpu_clock()));
-    let has_used = |passed_ns: u64| {
-        while clock::monotonic_ns() < from_ns + passed_ns {
-            std::hint::spin_loop();
-        }
-        let (before, after) = (before.unwrap_or(0), clock::read(face.cpu_clock()));
-        after.unwrap_or(0).saturating_sub(before) >= passed_ns / 2
-    };
-    before.is_some() && has_used(FIRST_PART_NS) && has_used(KEPT_NS)
+    LOOKS_NS
+        .iter()
+        .all(|&least_ns| computes_for(face, least_ns).unwrap_or(false))
+}
+
+fn computes_for(face: &ThreadFace, least_ns: u64) -> Option<bool> {
+    let before_ns = clock::read(face.cpu_clock())?;
+    let from_ns = clock::monotonic_ns();
+    let mut passed_ns = 0;
+    while passed_ns < least_ns {
+        std::hint::spin_loop();
+        passed_ns = clock::monotonic_ns() - from_ns;
+    }
+    // By the time that has passed: this thread may have been put aside, and who waits for the GIL wakes now and then.
+    let used_ns = clock::read(face.cpu_clock())?.saturating_sub(before_ns);
+    Some(used_ns >= passed_ns / 2)
 }

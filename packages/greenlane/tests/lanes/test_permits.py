@@ -345,6 +345,8 @@ def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> No
     assert all_returned(heavy)
 
 
+@pytest.mark.slow
+@pytest.mark.measured
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
 def test_a_holder_without_the_gil_is_lent_on_while_other_threads_have_it() -> None:
     given = permits(share_ms=60_000, wait_max_ms=200)

@@ -193,7 +193,7 @@ def turns(found: Iterable[Answer]) -> list[dict[str, object]]:
         }
         for route, row in summed.items()
     ]
-    return sorted(rows, key=lambda row: (-int(row["turns"]), str(row["route"])))
+    return sorted(rows, key=lambda row: (-int(str(row["turns"])), str(row["route"])))
 
 
 def phases(found: Iterable[Answer]) -> list[dict[str, object]]:
