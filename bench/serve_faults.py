@@ -154,6 +154,7 @@ class Row:
 
 def reloads(number: int) -> Callable[[Served, Load], None]:
     """So many reloads, each when the one before has ended."""
+
     def do(served: Served, load: Load) -> None:
         for _ in range(number):
             served.reload()()

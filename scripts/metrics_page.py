@@ -22,6 +22,7 @@ from greenlane.metrics import (
     RECORDER,
     ROUTES,
     SERVE,
+    TURNS,
     UPSTREAMS,
     Metric,
 )  # fmt: skip
@@ -137,6 +138,7 @@ Counters end in `_total`; OpenTelemetry knows them without it. Times are seconds
 COLUMNS = "\n| name | kind | what it is |\n|---|---|---|\n"
 SECTIONS = (
     ("Of a process with permits", [*(counter.metric for counter in COUNTERS.values()), *PROCESS.values()]),
+    ("Of its routes whose phases are heavy, by the label `route`", [counter.metric for counter in TURNS.values()]),
     ("Of a worker of orders, by key", list(UPSTREAMS.values())),
     ("Of a process that records", list(RECORDER.values())),
     ("Of its routes, by the label `route` (100 at most, then `(other)`)", list(ROUTES.values())),

@@ -99,6 +99,9 @@ class Running:
     def counters(self) -> dict[str, int]:
         return {"jobs": 7, "granted": 2, "waited_granted": 3, "wait_ns": 5_000_000, "lent_still": 1, "lent_overrun": 1}
 
+    def turns(self) -> dict[str, dict[str, int]]:
+        return {"GET /quote": {"turns": 5, "express": 1, "waited_ns": 7_000_000, "others_waited_ns": 9_000_000}}
+
     def learned(self) -> list[Row]:
         return [Row("GET /bikes", 0, 9, 1.2, "light"), Row("GET /quote\x1b[2J", 0, 4, 40.0, pinned=True)]
 
@@ -407,7 +410,7 @@ def test_without_a_process_it_fails_and_says_so(run: Run, tmp_path: Path, argv: 
 def test_top_shows_processes_then_phases_the_longest_first(run: Run, service: Running) -> None:
     result = run("top", "--once", "--control-dir", "control")
     assert (result.code, result.err) == (0, "")
-    processes, phases = result.out.split("\n\n")
+    processes, phases, turns = result.out.split("\n\n")
     assert processes.splitlines()[1].split() == [
         str(os.getpid()),
         "on",
@@ -423,6 +426,7 @@ def test_top_shows_processes_then_phases_the_longest_first(run: Run, service: Ru
         "0",
     ]
     assert [line.split()[1].partition("\\")[0] for line in phases.splitlines()[1:]] == ["/quote", "/bikes"]
+    assert turns.splitlines()[1].split() == ["GET", "/quote", "5", "-", "1", "-", "-", "-", "-", "7", "9"]
 
 
 def test_a_route_cannot_steer_the_terminal(run: Run, service: Running) -> None:
@@ -458,6 +462,13 @@ def test_phases_are_pooled_over_processes() -> None:
             "pinned": "",
             "released_frac": 0,
         }
+    ]
+
+
+def test_turns_are_summed_over_processes() -> None:
+    turns = {"GET /q": {"turns": 2, "waited_ns": 1_500_000, "others_waited_ns": 0}}
+    assert top.turns([{"turns": turns}, {"turns": turns}, {}]) == [
+        {"route": "GET /q", "turns": 4, "waited_ns": 3_000_000, "others_waited_ns": 0, "pays_ms": 3, "gains_ms": 0}
     ]
 
 

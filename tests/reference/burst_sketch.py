@@ -42,6 +42,17 @@ class BurstSketch:
     def mean_ns(self) -> int:
         return self.weighted_ns // max(1, sum(self.counts))
 
+    def mean_over_ns(self, limit_ns: int) -> int:
+        under_ns = sum(
+            count * (edge_ns // 8 * 7)
+            for count, edge_ns in zip(self.counts, EDGES_NS, strict=False)
+            if edge_ns <= limit_ns
+        )
+        over = sum(self.counts) - sum(
+            count for count, edge_ns in zip(self.counts, EDGES_NS, strict=False) if edge_ns <= limit_ns
+        )
+        return max(limit_ns, max(0, self.weighted_ns - under_ns) // over) if over else 0
+
     def samples(self) -> int:
         return self.seen
 

@@ -16,6 +16,8 @@ class Waiter:
     ticket: int
     key: tuple[bool, int, int, int]
     size_ns: int
+    # The same two once it holds.
+    holds: tuple[tuple[bool, int, int, int], int]
 
 
 @dataclass
@@ -34,7 +36,14 @@ class PermitQueue:
         self.line: list[Waiter] = []
 
     def request(
-        self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int, attained_ns: int
+        self,
+        now_ns: int,
+        ticket: int,
+        arrival_ns: int,
+        deadline_ns: int,
+        expected_ns: int,
+        attained_ns: int,
+        long_ns: int,
     ) -> bool:
         if any(holder.ticket == ticket for holder in self.holding):
             return True
@@ -42,8 +51,12 @@ class PermitQueue:
             return False
         size_ns = expected_ns or UNKNOWN_NS
         late = deadline_ns != 0 and now_ns >= deadline_ns
-        at_ns = arrival_ns + ATTAINED * attained_ns - _boost_ns(size_ns)
-        self.line.append(Waiter(ticket, (late, at_ns, arrival_ns, ticket), size_ns))
+        held_ns = max(expected_ns, long_ns) or UNKNOWN_NS
+        keys = [
+            (late, arrival_ns + ATTAINED * attained_ns - _boost_ns(each_ns), arrival_ns, ticket)
+            for each_ns in (size_ns, held_ns)
+        ]
+        self.line.append(Waiter(ticket, keys[0], size_ns, (keys[1], held_ns)))
         return ticket in self._grant()
 
     def release(self, ticket: int) -> list[int]:
@@ -76,7 +89,7 @@ class PermitQueue:
         granted = []
         while (first := self._next()) is not None:
             self.line.remove(first)
-            self.holding.append(Holder(first.ticket, first.key, first.size_ns))
+            self.holding.append(Holder(first.ticket, *first.holds))
             granted.append(first.ticket)
         return granted
 

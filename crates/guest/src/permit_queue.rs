@@ -16,7 +16,8 @@ impl PermitQueue {
         Self(CoreQueue::new(permits, express))
     }
 
-    #[pyo3(signature = (now_ns, ticket, arrival_ns, deadline_ns, expected_ns, attained_ns=0))]
+    #[pyo3(signature = (now_ns, ticket, arrival_ns, deadline_ns, expected_ns, attained_ns=0, long_ns=0))]
+    #[allow(clippy::too_many_arguments)] // A claim, flat.
     fn request(
         &mut self,
         now_ns: u64,
@@ -25,11 +26,13 @@ impl PermitQueue {
         deadline_ns: u64,
         expected_ns: u64,
         attained_ns: u64,
+        long_ns: u64,
     ) -> bool {
         let claim = Claim {
             arrival_ns,
             deadline_ns,
             expected_ns,
+            long_ns,
             attained_ns,
         };
         self.0.request(now_ns, ticket, claim)
@@ -40,7 +43,7 @@ impl PermitQueue {
     }
 
     fn cancel(&mut self, ticket: u64) -> Vec<u64> {
-        self.0.cancel(ticket)
+        self.0.cancel([ticket])
     }
 
     fn lend(&mut self, ticket: u64) -> Vec<u64> {

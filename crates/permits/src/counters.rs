@@ -1,16 +1,17 @@
-//! Counters of one process. Relaxed: each is right by itself; a reader may see one event's counters half updated.
+//! Counters of one process, and of each of its routes. Relaxed: each is right by itself; a reader may see one event's
+//! counters half updated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+    ($all:ident: $($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// See the module; the docs of the fields are the meanings of the metrics.
         #[derive(Default)]
-        pub struct Counters {
+        pub struct $all {
             $($(#[doc = $doc])+ pub $name: AtomicU64,)+
         }
 
-        impl Counters {
+        impl $all {
             /// (name, value) of each.
             pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name.load(Ordering::Relaxed)),)+]
@@ -24,7 +25,7 @@ macro_rules! counters {
     };
 }
 
-counters! {
+counters! { Counters:
     /// Jobs opened.
     jobs,
     /// Jobs that ended after their deadline.
@@ -77,6 +78,28 @@ counters! {
     looks,
     /// Routes beyond the cap, filed under "(other)".
     routes_refused,
+}
+
+counters! { Turns:
+    /// Permits that phases of the route took.
+    turns,
+    /// Its phases that waited for one, whatever came of it.
+    waited,
+    /// Turns beside another holder, which takes at least twice as long.
+    express,
+    /// Turns that used the CPU of their share: from then on they computed beside others.
+    shared,
+    /// Phases that were believed light and have used the CPU of a heavy one.
+    charged,
+    /// Phases that stood still over their allowance.
+    stopped,
+    /// Heavy phases that ran without a permit: a lock, the longest wait, the mode.
+    skipped,
+    /// What the route pays: time that its phases waited for permits or stood still, ns.
+    waited_ns,
+    /// What it gains: time that others waited while it had the permit, ns. Where several hold one, each has its part, so
+    /// that the sum over all routes is what all have waited.
+    others_waited_ns,
 }
 
 /// Adds to a counter.

@@ -3,7 +3,7 @@
 mod stopping;
 
 use crate::boundaries;
-use crate::counters::add;
+use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
 use crate::gate::{Answer, Asker, Ended};
 use crate::observer;
@@ -193,15 +193,17 @@ impl Job {
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let (rule, pin) = (&shared.rule, route.pin());
-        let (needs, waits, weight, expected_ns, worth_a_look) = route.with(self.phase, |profile| {
-            (
-                profile.needs_permit(rule, pin),
-                profile.waits_for_permit(rule, pin),
-                profile.weight(rule, pin),
-                profile.expected_ns(),
-                profile.worth_a_look(),
-            )
-        });
+        let (needs, waits, weight, expected_ns, long_ns, worth_a_look) =
+            route.with(self.phase, |profile| {
+                (
+                    profile.needs_permit(rule, pin),
+                    profile.waits_for_permit(rule, pin),
+                    profile.weight(rule, pin),
+                    profile.expected_ns(),
+                    profile.long_ns(),
+                    profile.worth_a_look(),
+                )
+            });
         if !needs {
             if weight == Weight::Unknown {
                 add(&shared.counters.skipped_unknown, 1);
@@ -212,6 +214,7 @@ impl Job {
         }
         if self.face.locks_held() > 0 {
             add(&shared.counters.skipped_lock, 1);
+            add(&route.turns.skipped, 1);
             self.face.set_owes_a_turn(true);
             return;
         }
@@ -220,6 +223,7 @@ impl Job {
                 arrival_ns: self.arrival_ns,
                 deadline_ns: self.deadline_ns,
                 expected_ns,
+                long_ns,
                 attained_ns: self.totals.cpu_ns,
             },
             face: Arc::clone(&self.face),
@@ -235,13 +239,13 @@ impl Job {
                 add(&shared.counters.granted, 1);
                 self.hold(py, ticket, mode);
             }
-            Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode),
+            Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode, &route.turns),
             None if waits => add(&shared.counters.would_wait, 1),
             None => {}
         }
     }
 
-    fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
+    fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode, turns: &Turns) {
         let shared = Arc::clone(&self.shared);
         shared.see_gil(py);
         let from_ns = clock::monotonic_ns();
@@ -251,6 +255,8 @@ impl Job {
         self.totals.wait_ns += waited_ns;
         add(&shared.counters.waited, 1);
         add(&shared.counters.wait_ns, waited_ns);
+        add(&turns.waited, 1);
+        add(&turns.waited_ns, waited_ns);
         match ended {
             Ended::Granted => {
                 add(&shared.counters.waited_granted, 1);
@@ -259,10 +265,12 @@ impl Job {
             Ended::TimedOut => add(&shared.counters.skipped_timeout, 1),
             Ended::LetGo => add(&shared.counters.skipped_switched, 1),
         }
+        add(&turns.skipped, u64::from(ended != Ended::Granted));
     }
 
     fn hold(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
         self.ticket = Some(ticket);
+        self.count(|turns| add(&turns.turns, 1));
         if mode == Mode::On {
             self.may_be_stopped();
             self.shared.shorten_interval(py);
@@ -312,19 +320,34 @@ impl Job {
         let Some(ticket) = self.ticket.take() else {
             return self.give_back_charged();
         };
-        let (held_ns, idle) = self.shared.gate().give_back(ticket);
-        if let Some(held_ns) = held_ns {
+        let (held, idle) = self.shared.gate().give_back(ticket);
+        if let Some(held) = held {
             add(&self.shared.counters.released, 1);
-            add(&self.shared.counters.hold_ns, held_ns);
+            add(&self.shared.counters.hold_ns, held.held_ns);
+            self.count(|turns| held.count(turns));
         }
         idle
     }
 
     /// Gives back what the phase was charged with; as [`Job::give_back`].
     fn give_back_charged(&mut self) -> bool {
-        self.face
-            .settle()
-            .is_some_and(|ticket| self.shared.gate().give_back(ticket).1)
+        let Some(ticket) = self.face.settle() else {
+            return false;
+        };
+        let (held, idle) = self.shared.gate().give_back(ticket);
+        self.count(|turns| {
+            add(&turns.charged, 1);
+            if let Some(held) = held {
+                held.count(turns);
+            }
+        });
+        idle
+    }
+
+    fn count(&self, what: impl FnOnce(&Turns)) {
+        if let Some(route) = &self.route {
+            what(&route.turns);
+        }
     }
 }
 

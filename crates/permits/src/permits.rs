@@ -281,6 +281,11 @@ impl Permits {
         lock_waits::forked();
         boundaries::withdraw(py);
         self.shared.counters.reset();
+        self.shared
+            .routes
+            .all()
+            .iter()
+            .for_each(|route| route.turns.reset());
         self.shared.restore_interval(py);
     }
 
@@ -290,6 +295,11 @@ impl Permits {
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.shared.counters.snapshot()
+    }
+
+    fn turns(&self) -> Vec<(String, Vec<(&'static str, u64)>)> {
+        let row = |route: &Arc<Route>| (route.name.clone(), route.turns.snapshot());
+        self.shared.routes.all().iter().map(row).collect()
     }
 
     fn learned(&self) -> Vec<(String, &'static str, Vec<Row>)> {

@@ -1,5 +1,6 @@
 //! What is known of each route's phases.
 
+use crate::counters::Turns;
 use crate::places::OPENED;
 use greenlane_policy::burst::BurstSketch;
 use greenlane_policy::weight::{PhaseProfile, Pin, WeightRule};
@@ -20,6 +21,7 @@ const STALE: u64 = 256;
 /// One route: its phases' profiles, its pin, its mode.
 pub struct Route {
     pub name: String,
+    pub turns: Turns,
     pin: AtomicU8,
     mode: AtomicU8,
     /// Its last place among all the times that a route was asked for.
@@ -76,6 +78,7 @@ impl Route {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
+            turns: Turns::default(),
             pin: AtomicU8::new(if name == OTHER { 2 } else { 0 }),
             mode: AtomicU8::new(INHERIT),
             asked: AtomicU64::new(0),

@@ -105,6 +105,22 @@ impl BurstSketch {
         self.weighted_ns / u64::from(self.total.max(1))
     }
 
+    /// Mean of the bursts over `limit_ns` (an edge), ns; 0 without such. What the others took is known to a bucket's width.
+    pub fn mean_over_ns(&self, limit_ns: u64) -> u64 {
+        let (mut under_ns, mut over) = (0, 0);
+        for (index, &count) in self.counts.iter().enumerate() {
+            if edge_ns(index) <= limit_ns {
+                under_ns += u64::from(count) * (edge_ns(index) / 8 * 7);
+            } else {
+                over += u64::from(count);
+            }
+        }
+        match over {
+            0 => 0,
+            _ => (self.weighted_ns.saturating_sub(under_ns) / over).max(limit_ns),
+        }
+    }
+
     /// Samples ever seen.
     pub fn samples(&self) -> u64 {
         self.samples
@@ -153,6 +169,17 @@ mod tests {
         }
         assert!(sketch.quantile_ns(0.9) >= 40_000_000);
         assert!(sketch.quantile_ns(0.5) <= 260_000);
+    }
+
+    #[test]
+    fn what_is_long_is_told_apart_from_what_is_short() {
+        let mut sketch = BurstSketch::default();
+        for index in 0..60 {
+            sketch.update(if index % 6 == 0 { 20_000_000 } else { 300_000 });
+        }
+        let long_ns = sketch.mean_over_ns(4_000_000);
+        assert!((19_500_000..=20_500_000).contains(&long_ns), "{long_ns}");
+        assert_eq!(sketch.mean_over_ns(32_000_000), 0);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Claim {
     pub deadline_ns: u64,
     /// Its expected CPU burst, ns; 0 = unknown.
     pub expected_ns: u64,
+    /// What it takes if it turns out heavy, ns; 0 = as expected.
+    pub long_ns: u64,
     /// CPU that its job has used, ns.
     pub attained_ns: u64,
 }
@@ -37,6 +39,14 @@ impl Claim {
         let at_ns = signed(self.arrival_ns).saturating_add(attained_ns);
         let at_ns = at_ns.saturating_sub(boost_ns(self.size_ns()));
         (late, at_ns, self.arrival_ns, ticket)
+    }
+
+    /// Its claim once it holds: what it may take counts, whatever is expected of its class.
+    pub fn as_holder(&self) -> Self {
+        Self {
+            expected_ns: self.expected_ns.max(self.long_ns),
+            ..*self
+        }
     }
 
     /// Its expected burst, or what stands for it.

@@ -4,11 +4,13 @@
 //! its permit has been given on (it sleeps, it computes without the GIL, or it has used its share). Every change returns
 //! the tickets that it grants; waking them is the shell's work. All operations cost O(log waiters + holders).
 //!
-//! *Express*: beside a holder that takes at least twice as long the next one is let in if it would have gone before that
-//! holder, had it come in time. The two then share the core for some ms, as they would under the GIL alone; otherwise each
+//! *Express*: beside a holder that may take at least twice as long the next one is let in if it would have gone before
+//! that holder, had it come in time. What a holder may take is the mean of its class' heavy bursts: one round of a loop in
+//! six is long, and which cannot be told before. The two then share the core for some ms, as they would under the GIL alone; otherwise each
 //! phase of 7 ms waits for the rest of one of 400. By the order, and not by size alone: who is short does not pass
 //! whatever is longer for ever, which the long ones would pay for.
 
+pub mod kept;
 pub mod stopping;
 
 use crate::order::{Claim, Key};
@@ -24,6 +26,8 @@ const LAST: Key = (true, i64::MAX, u64::MAX, u64::MAX);
 struct Waiter {
     key: Key,
     size_ns: u64,
+    /// The same two once it holds.
+    holds: (Key, u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +83,7 @@ impl PermitQueue {
         let waiter = Waiter {
             key: claim.key(now_ns, ticket),
             size_ns: claim.size_ns(),
+            holds: holds(&claim, now_ns, ticket),
         };
         self.by_key.insert(waiter.key, ticket);
         self.waiters.insert(ticket, waiter);
@@ -104,9 +109,11 @@ impl PermitQueue {
         self.grant()
     }
 
-    /// Ends a wait: the ticket goes on without a permit. Unknown tickets are ignored.
-    pub fn cancel(&mut self, ticket: u64) -> Granted {
-        self.take_waiter(ticket);
+    /// Ends waits: these tickets go on without a permit. Unknown ones are ignored.
+    pub fn cancel(&mut self, tickets: impl IntoIterator<Item = u64>) -> Granted {
+        for ticket in tickets {
+            self.take_waiter(ticket);
+        }
         self.grant()
     }
 
@@ -130,26 +137,36 @@ impl PermitQueue {
     /// `ticket`, which never asked, counts as a holder, beyond the permits if need be: it turned out heavy.
     pub fn charge(&mut self, ticket: u64, claim: Claim) {
         if !self.waiters.contains_key(&ticket) && !self.holders.contains_key(&ticket) {
-            let (key, size_ns) = (LAST, claim.size_ns());
-            self.hold(ticket, Waiter { key, size_ns });
-            self.holders
-                .entry(ticket)
-                .and_modify(|holder| holder.express = false);
+            let holder = Holder {
+                key: LAST,
+                size_ns: claim.size_ns(),
+                lent: false,
+                express: false,
+            };
+            self.holders.insert(ticket, holder);
+            self.counting += 1;
         }
-    }
-
-    /// Lets everybody who waits go, without a permit: the switch to turn Greenlane off.
-    pub fn release_waiters(&mut self) -> Granted {
-        let all: Vec<u64> = self.by_key.values().copied().collect();
-        for &ticket in &all {
-            self.take_waiter(ticket);
-        }
-        all
     }
 
     /// The ticket that the next free permit goes to.
     pub fn head(&self) -> Option<u64> {
         self.by_key.first_key_value().map(|(_, &ticket)| ticket)
+    }
+
+    /// `ticket`, which was let in beside another holder, has turned out long: it counts as any other, and the next short
+    /// one may be let in.
+    pub fn outlasts(&mut self, ticket: u64) -> Granted {
+        self.holders
+            .entry(ticket)
+            .and_modify(|holder| holder.express = false);
+        self.grant()
+    }
+
+    /// Whether `ticket` holds beside another one.
+    pub fn is_express(&self, ticket: u64) -> bool {
+        self.holders
+            .get(&ticket)
+            .is_some_and(|holder| holder.express)
     }
 
     /// Holders that count.
@@ -197,8 +214,8 @@ impl PermitQueue {
 
     fn hold(&mut self, ticket: u64, waiter: Waiter) {
         let holder = Holder {
-            key: waiter.key,
-            size_ns: waiter.size_ns,
+            key: waiter.holds.0,
+            size_ns: waiter.holds.1,
             lent: false,
             express: self.counting >= self.permits,
         };
@@ -211,6 +228,11 @@ impl PermitQueue {
         self.by_key.remove(&waiter.key);
         Some(waiter)
     }
+}
+
+fn holds(claim: &Claim, now_ns: u64, ticket: u64) -> (Key, u64) {
+    let claim = claim.as_holder();
+    (claim.key(now_ns, ticket), claim.size_ns())
 }
 
 #[cfg(test)]
@@ -236,6 +258,29 @@ mod tests {
         assert!(queue.request(0, 1, claim(0, 44)));
         assert!(!queue.request(0, 2, claim(200, 5)));
         assert!(queue.request(0, 3, claim(100, 5)));
+    }
+
+    #[test]
+    fn beside_a_holder_that_may_be_long_a_short_phase_is_let_in() {
+        let mut queue = PermitQueue::new(1, true);
+        let rows = Claim {
+            long_ns: 20_000_000,
+            ..claim(0, 4)
+        };
+        assert!(queue.request(0, 1, rows));
+        assert!(!queue.request(0, 2, claim(0, 12)));
+        queue.cancel([2]);
+        assert!(queue.request(0, 3, claim(0, 6)));
+    }
+
+    #[test]
+    fn one_that_was_let_in_and_turns_out_long_keeps_no_short_one_out() {
+        let mut queue = PermitQueue::new(1, true);
+        queue.request(0, 1, claim(0, 400));
+        assert!(queue.request(0, 2, claim(0, 8)));
+        assert!(!queue.request(0, 3, claim(0, 8)));
+        assert_eq!(queue.outlasts(2), [3]);
+        assert_eq!(queue.holders(), 3);
     }
 
     #[test]
@@ -306,7 +351,17 @@ mod tests {
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
-        assert!(queue.cancel(2).is_empty());
+        assert!(queue.cancel([2]).is_empty());
         assert_eq!(queue.head(), Some(3));
+    }
+
+    #[test]
+    fn cancelling_a_long_head_lets_the_short_one_behind_it_in_beside_the_holder() {
+        let mut queue = PermitQueue::new(1, true);
+        queue.request(0, 1, claim(5_000, 44));
+        queue.request(0, 2, claim(4_000, 44));
+        queue.request(0, 3, claim(5_000, 5));
+        assert_eq!(queue.cancel([2]), [3]);
+        assert!(queue.is_express(3));
     }
 }

@@ -77,6 +77,7 @@ pub struct PhaseProfile {
     contradicted: u32,
     /// Decided at the last update, so that asking costs nothing.
     over: bool,
+    long_ns: u64,
 }
 
 impl PhaseProfile {
@@ -161,6 +162,11 @@ impl PhaseProfile {
         self.sketch.mean_ns()
     }
 
+    /// What it takes when it turns out heavy, ns; 0 = unknown. A loop's last round is long, its others are short.
+    pub fn long_ns(&self) -> u64 {
+        self.long_ns
+    }
+
     /// The bursts seen.
     pub fn sketch(&self) -> &BurstSketch {
         &self.sketch
@@ -174,6 +180,7 @@ impl PhaseProfile {
     fn judge(&mut self, rule: &WeightRule) {
         self.over =
             self.sketch.quantile_ns(rule.quantile) as f64 * rule.margin > rule.heavy_ns as f64;
+        self.long_ns = self.sketch.mean_over_ns(rule.heavy_ns);
     }
 }
 

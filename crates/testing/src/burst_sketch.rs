@@ -30,6 +30,10 @@ impl BurstSketch {
         self.0.mean_ns()
     }
 
+    fn mean_over_ns(&self, limit_ns: u64) -> u64 {
+        self.0.mean_over_ns(limit_ns)
+    }
+
     fn samples(&self) -> u64 {
         self.0.samples()
     }

@@ -31,6 +31,7 @@ def test_every_step_gives_what_the_twin_gives(steps, quantile):
     assert native.samples() == plain.samples()
     assert native.mean_ns() == plain.mean_ns()
     assert native.quantile_ns(quantile) == plain.quantile_ns(quantile)
+    assert native.mean_over_ns(4_000_000) == plain.mean_over_ns(4_000_000)
 
 
 @given(bursts_ns=st.lists(st.integers(62_500, 4_000_000_000), min_size=1, max_size=63), quantile=QUANTILES)

@@ -11,11 +11,11 @@ from tests.reference import permit_queue as reference
 TICKETS = st.integers(0, 9)
 MS = 1_000_000
 TIMES_NS = st.integers(0, 400).map(lambda ms: ms * MS)
-CLAIMS = st.tuples(TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS)
+CLAIMS = st.tuples(TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS)
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("request"), TICKETS, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS),
+        st.tuples(st.just("request"), TICKETS, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS, TIMES_NS),
         st.tuples(st.just("release"), TICKETS),
         st.tuples(st.just("cancel"), TICKETS),
         st.tuples(st.just("lend"), TICKETS),

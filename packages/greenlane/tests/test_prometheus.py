@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.lanes.burners import permits, teach
+
 from greenlane import hosts
 from greenlane.export.prometheus import CONTENT_TYPE, merged, render, render_serve
 from greenlane.lanes.permits import Permits
@@ -17,6 +19,7 @@ from greenlane.metrics import (
     RECORDER,
     ROUTES,
     SERVE,
+    TURNS,
     Kind,
     lag_histogram,
     latency_histogram,
@@ -88,6 +91,7 @@ def test_each_metric_has_its_help_and_type_once_before_its_samples() -> None:
 def test_names_follow_the_convention_and_are_unique() -> None:
     metrics = {counter.metric for counter in COUNTERS.values()}
     metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, SERVE, METER) for metric in table.values()}
+    metrics |= {counter.metric for counter in TURNS.values()}
     assert len({metric.name for metric in metrics}) == len(metrics)
     for metric in metrics:
         assert re.fullmatch(r"greenlane_[a-z0-9_]+", metric.name)
@@ -105,6 +109,17 @@ def test_learned_rows_carry_route_and_phase() -> None:
     assert found['greenlane_learned_burst_seconds{route="GET /quote",phase="0"}'] == 0.0405
     assert found['greenlane_learned_heavy{route="GET /quote",phase="0"}'] == 1
     assert found['greenlane_learned_released_ratio{route="GET /quote",phase="0"}'] == 0.25
+
+
+def test_each_routes_turns_say_what_it_gains_and_pays() -> None:
+    given = permits()
+    teach(given, "GET /quote", runs=3)
+    given.open(1, 0, "GET /quote")
+    given.close()
+    found = samples(render({}, turns=given.turns(), labels={"pid": "7"}))
+    assert len(found) == len(TURNS)
+    assert found['greenlane_route_turns_total{route="GET /quote",pid="7"}'] == 1
+    assert found['greenlane_route_wait_seconds_total{route="GET /quote",pid="7"}'] == 0
 
 
 def test_an_unknown_weight_is_no_sample_and_a_native_phase_is_not_heavy() -> None:
@@ -213,6 +228,7 @@ def test_the_page_of_metrics_lists_every_name() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     metrics = {counter.metric for counter in COUNTERS.values()}
     metrics |= {metric for table in (PROCESS, LEARNED, RECORDER, ROUTES, SERVE, METER) for metric in table.values()}
+    metrics |= {counter.metric for counter in TURNS.values()}
     assert not [metric.name for metric in metrics if f"| `{metric.name}` | {metric.kind.value} | " not in page]
     used = set(re.findall(r"greenlane_[a-z0-9_]+[a-z0-9]", page.partition("## Names")[0]))
     known = {metric.name for metric in metrics} | {"greenlane_busy_hottest"}

@@ -33,6 +33,7 @@ impl Gate {
             queue,
             holders,
             threads,
+            kept,
             ..
         } = state;
         for seen in threads {
@@ -52,7 +53,9 @@ impl Gate {
                 let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
                 if face.charge(began_ns, ticket) {
                     queue.charge(ticket, Claim::default());
-                    holders.insert(ticket, Holder::new(face, None, now_ns));
+                    let mut holder = Holder::new(face, None, now_ns);
+                    holder.counts(kept.each_ns(), false);
+                    holders.insert(ticket, holder);
                     self.held.store(true, Ordering::Relaxed);
                     add(&counters.charged, 1);
                 }

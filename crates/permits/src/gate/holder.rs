@@ -1,5 +1,6 @@
 //! A phase that holds a permit, as those who watch it see it.
 
+use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
 use crate::routes::Route;
 use greenlane_policy::order::Claim;
@@ -29,7 +30,28 @@ pub(super) enum Lent {
     No,
     /// Since its thread stood still, with this CPU clock.
     Still(u64),
-    ForGood,
+    /// It computes without the GIL.
+    Released,
+    /// It has used the CPU of its share.
+    Shared,
+}
+
+/// What came of a hold.
+pub struct Held {
+    pub held_ns: u64,
+    /// Time that others waited for it meanwhile; where several held permits, its part.
+    others_waited_ns: u64,
+    express: bool,
+    shared: bool,
+}
+
+impl Held {
+    /// Counts it for its route.
+    pub fn count(&self, turns: &Turns) {
+        add(&turns.others_waited_ns, self.others_waited_ns);
+        add(&turns.express, u64::from(self.express));
+        add(&turns.shared, u64::from(self.shared));
+    }
 }
 
 pub(super) struct Holder {
@@ -38,7 +60,14 @@ pub(super) struct Holder {
     pub(super) learns: Option<(Arc<Route>, usize)>,
     /// What it asked with; None = it was charged.
     pub(super) claim: Option<Claim>,
-    pub(super) since_ns: u64,
+    since_ns: u64,
+    /// Whether it was let in beside another one.
+    express: bool,
+    /// Whether it was, and has not yet used the CPU of a heavy one.
+    pub(super) is_short: bool,
+    /// What [`greenlane_policy::queue::kept`] said when it began to count, and what others had waited for it before.
+    kept_from_ns: u64,
+    kept_ns: u64,
     /// The CPU that it had used when it should first have stood still; 0 = it need not yet.
     pub(super) asked_at_ns: u64,
     /// The CPU clock when it was granted.
@@ -76,6 +105,10 @@ impl Holder {
             learns,
             claim: None,
             since_ns: now_ns,
+            express: false,
+            is_short: false,
+            kept_from_ns: 0,
+            kept_ns: 0,
             asked_at_ns: 0,
             from_cpu_ns: cpu_ns,
             lent: Lent::No,
@@ -84,6 +117,31 @@ impl Holder {
             look_at_ns: now_ns + FIRST_LOOK_NS,
             looked: (now_ns, cpu_ns),
             found_free: false,
+        }
+    }
+
+    /// Counts from now on.
+    pub(super) fn counts(&mut self, kept_ns: u64, express: bool) {
+        self.kept_from_ns = kept_ns;
+        (self.express, self.is_short) = (express, express);
+    }
+
+    /// No longer counts.
+    pub(super) fn lend(&mut self, lent: Lent, kept_ns: u64) {
+        self.kept_ns += kept_ns - self.kept_from_ns;
+        self.lent = lent;
+    }
+
+    pub(super) fn held(&self, now_ns: u64, kept_ns: u64) -> Held {
+        let since_lent = match self.lent {
+            Lent::No => kept_ns - self.kept_from_ns,
+            _ => 0,
+        };
+        Held {
+            held_ns: now_ns.saturating_sub(self.since_ns),
+            others_waited_ns: self.kept_ns + since_lent,
+            express: self.express,
+            shared: self.lent == Lent::Shared,
         }
     }
 
@@ -107,13 +165,14 @@ impl Holder {
     }
 
     /// Whether it stood still and computes again; from now on it does not count as one that stood still.
-    pub(super) fn is_back(&mut self) -> bool {
+    pub(super) fn is_back(&mut self, kept_ns: u64) -> bool {
         let Lent::Still(cpu_ns) = self.lent else {
             return false;
         };
         let back = self.has_used(cpu_ns.saturating_sub(self.from_cpu_ns) + BACK_NS);
         if back {
             (self.lent, self.cpu_moved) = (Lent::No, None);
+            self.kept_from_ns = kept_ns;
         }
         back
     }

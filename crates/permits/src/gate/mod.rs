@@ -23,14 +23,14 @@ mod watch;
 use crate::counters::Counters;
 use crate::routes::Route;
 use greenlane_process::clock;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
-use holder::Holder;
 use state::{Waiter, GRANTED, LET_GO, STILL_NS, WAITING};
 
-pub use holder::Asker;
+pub use holder::{Asker, Held};
 pub use state::{Bounds, Gate};
 
 /// Longest wait of the main thread: Python's signal handlers run there, and not before the wait ends.
@@ -87,15 +87,15 @@ impl Gate {
     pub fn ask(&self, asker: Asker, wait: bool, counters: &Counters) -> Option<Answer> {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         self.charge(&mut state, now_ns, counters);
         if state.queue.request(now_ns, ticket, asker.claim) {
-            state.holders.insert(ticket, Holder::of(&asker, now_ns));
+            state.hold(ticket, &asker, now_ns);
             self.held.store(true, Ordering::Relaxed);
             return Some(Answer::Granted(ticket));
         }
         if !wait {
-            state.queue.cancel(ticket);
+            state.queue.cancel([ticket]); // It was not granted, so nobody is.
             return None;
         }
         let waiter = Waiter {
@@ -148,56 +148,45 @@ impl Gate {
         }
     }
 
-    /// Gives a permit back. Returns how long it was held in ns (None: it was never this gate's, the process has forked
-    /// since) and whether nobody holds one now.
-    pub fn give_back(&self, ticket: u64) -> (Option<u64>, bool) {
+    /// Gives a permit back. Returns what came of it (None: it was never this gate's, the process has forked since) and
+    /// whether nobody holds one now.
+    pub fn give_back(&self, ticket: u64) -> (Option<Held>, bool) {
         let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         self.hears_again(&mut state);
-        let Some(holder) = state.holders.remove(&ticket) else {
+        let held = state.end(ticket, now_ns);
+        if held.is_none() {
             return (None, state.queue.holders() == 0);
-        };
+        }
         let granted = state.queue.release(ticket);
         let idle = self.settle(state, granted, now_ns);
-        (Some(now_ns.saturating_sub(holder.since_ns)), idle)
+        (held, idle)
     }
 
     /// Lets everybody who waits go on without a permit.
     pub fn let_everybody_go(&self) {
-        let mut state = self.locked();
-        let everybody = state.queue.release_waiters();
-        let waiters: Vec<_> = everybody
-            .iter()
-            .filter_map(|ticket| state.waiters.remove(ticket))
-            .collect();
-        for waiter in &waiters {
-            waiter.state.store(LET_GO, Ordering::Release);
-        }
-        drop(state);
-        waiters.iter().for_each(|waiter| waiter.thread.unpark());
+        self.let_go(|_| true);
     }
 
     /// Lets those of one route go on without a permit.
     pub fn let_route_go(&self, route: &Arc<Route>) {
+        self.let_go(|waiter| Arc::ptr_eq(&waiter.asker.route, route));
+    }
+
+    fn let_go(&self, goes: impl Fn(&Waiter) -> bool) {
         let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
-        let of_route = |(_, waiter): &(&u64, &Arc<Waiter>)| Arc::ptr_eq(&waiter.asker.route, route);
-        let tickets: Vec<u64> = state
-            .waiters
-            .iter()
-            .filter(of_route)
-            .map(|(&ticket, _)| ticket)
-            .collect();
-        let mut gone = Vec::new();
-        for ticket in tickets {
-            state.queue.cancel(ticket); // Frees no permit, so it grants nothing.
-            gone.extend(state.waiters.remove(&ticket));
+        let mut state = self.locked_at(now_ns);
+        let mut gone = HashMap::new();
+        for (&ticket, waiter) in state.waiters.iter().filter(|(_, waiter)| goes(waiter)) {
+            gone.insert(ticket, Arc::clone(waiter));
         }
-        for waiter in &gone {
+        state.waiters.retain(|ticket, _| !gone.contains_key(ticket));
+        let granted = state.queue.cancel(gone.keys().copied());
+        for waiter in gone.values() {
             waiter.state.store(LET_GO, Ordering::Release);
         }
-        self.settle(state, Vec::new(), now_ns); // Wakes the new head.
-        gone.iter().for_each(|waiter| waiter.thread.unpark());
+        self.settle(state, granted, now_ns);
+        gone.values().for_each(|waiter| waiter.thread.unpark());
     }
 
     /// An empty gate of the same rules for a forked child: other threads' tickets are not its own, and the mutex may
@@ -214,12 +203,12 @@ impl Gate {
 
     /// Ends the wait of `ticket`; false when it was granted or let go meanwhile.
     fn give_up(&self, ticket: u64, now_ns: u64) -> bool {
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         if !state.queue.is_waiting(ticket) {
             return false;
         }
         state.waiters.remove(&ticket);
-        let granted = state.queue.cancel(ticket);
+        let granted = state.queue.cancel([ticket]);
         self.settle(state, granted, now_ns);
         true
     }

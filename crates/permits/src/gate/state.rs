@@ -1,7 +1,8 @@
 //! What a gate knows, and who is woken when that changes.
 
-use super::holder::{Asker, Holder};
+use super::holder::{Asker, Held, Holder};
 use crate::face::ThreadFace;
+use greenlane_policy::queue::kept::Kept;
 use greenlane_policy::queue::PermitQueue;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
@@ -40,6 +41,22 @@ pub(super) struct State {
     pub(super) threads: Vec<Seen>,
     pub(super) waiters: HashMap<u64, Arc<Waiter>>,
     pub(super) holders: HashMap<u64, Holder>,
+    pub(super) kept: Kept,
+}
+
+impl State {
+    /// `ticket`, which the queue has granted, holds.
+    pub(super) fn hold(&mut self, ticket: u64, asker: &Asker, now_ns: u64) {
+        let mut holder = Holder::of(asker, now_ns);
+        holder.counts(self.kept.each_ns(), self.queue.is_express(ticket));
+        self.holders.insert(ticket, holder);
+    }
+
+    /// It holds no more.
+    pub(super) fn end(&mut self, ticket: u64, now_ns: u64) -> Option<Held> {
+        let holder = self.holders.remove(&ticket)?;
+        Some(holder.held(now_ns, self.kept.each_ns()))
+    }
 }
 
 /// A thread that runs jobs, and its phase without a permit when it was last seen in one.
@@ -79,6 +96,7 @@ impl Gate {
                 threads: Vec::new(),
                 waiters: HashMap::new(),
                 holders: HashMap::new(),
+                kept: Kept::default(),
             }),
             permits: AtomicUsize::new(permits),
             bounds,
@@ -102,9 +120,7 @@ impl Gate {
         let mut to_wake = Vec::new();
         for ticket in granted {
             if let Some(waiter) = state.waiters.remove(&ticket) {
-                state
-                    .holders
-                    .insert(ticket, Holder::of(&waiter.asker, now_ns));
+                state.hold(ticket, &waiter.asker, now_ns);
                 waiter.state.store(GRANTED, Ordering::Release);
                 to_wake.push(waiter);
             }
@@ -117,6 +133,14 @@ impl Gate {
         drop(state);
         to_wake.iter().for_each(|waiter| waiter.thread.unpark());
         idle
+    }
+
+    /// To change who waits or holds.
+    pub(super) fn locked_at(&self, now_ns: u64) -> MutexGuard<'_, State> {
+        let mut state = self.locked();
+        let (holders, waiting) = (state.queue.holders(), state.queue.waiting());
+        state.kept.until(now_ns, waiting, holders);
+        state
     }
 
     pub(super) fn locked(&self) -> MutexGuard<'_, State> {

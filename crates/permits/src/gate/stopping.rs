@@ -4,8 +4,8 @@
 //! before its turn when a job begins to wait for a lock, when a job blocks where no probe sees it (both may want what it
 //! has), when it has lasted [`LONGEST_STOP_NS`], and with the mode "on".
 
-use super::holder::{Asker, Holder, Lent};
-use super::state::{Gate, State, Waiter, LET_GO, WAITING};
+use super::holder::{Asker, Held, Lent};
+use super::state::{Gate, State, Waiter, WAITING};
 use super::Ended;
 use crate::face::ThreadFace;
 use crate::lock_waits;
@@ -33,14 +33,16 @@ pub(super) enum Due {
 pub struct Stopped {
     ticket: u64,
     waiter: Arc<Waiter>,
+    /// What came of its hold until then.
+    pub held: Held,
 }
 
 impl Gate {
     /// Holders stand still from now on once they have used this CPU and somebody is before them; 0 = never.
     pub fn preempt(&self, allowance_ns: u64) {
         self.allowance_ns.store(allowance_ns, Ordering::Relaxed);
-        let mut state = self.locked();
         let now_ns = clock::monotonic_ns();
+        let mut state = self.locked_at(now_ns);
         let granted = state.queue.let_in_beside(allowance_ns == 0);
         self.settle(state, granted, now_ns);
         if allowance_ns == 0 {
@@ -93,7 +95,7 @@ impl Gate {
     /// None: nobody is before it, or it does not count. With `forced`, whoever waits is.
     pub fn stop(&self, ticket: u64, mut asker: Asker, forced: bool) -> Option<Stopped> {
         let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         let holder = state.holders.get(&ticket)?;
         asker.claim = holder.claim.filter(|_| holder.lent == Lent::No)?;
         asker.claim.attained_ns += holder.used_ns();
@@ -110,13 +112,17 @@ impl Gate {
             state: AtomicU8::new(WAITING),
             stopped: true,
         });
-        state.holders.remove(&ticket);
+        let held = state.end(ticket, now_ns)?;
         self.hears_again(&mut state);
         state.waiters.insert(ticket, Arc::clone(&waiter));
         self.stopped.fetch_add(1, Ordering::Relaxed);
         let granted = state.queue.stop(ticket, key);
         self.settle(state, granted, now_ns);
-        Some(Stopped { ticket, waiter })
+        Some(Stopped {
+            ticket,
+            waiter,
+            held,
+        })
     }
 
     /// Stands still until its turn, or until it is let go. Call it without the GIL.
@@ -128,11 +134,11 @@ impl Gate {
 
     /// A phase that was let go holds a permit again, beyond them if need be.
     pub fn go_on(&self, stopped: &Stopped) {
-        let mut state = self.locked();
-        let holder = Holder::of(&stopped.waiter.asker, clock::monotonic_ns());
-        state.holders.insert(stopped.ticket, holder);
-        let claim = stopped.waiter.asker.claim;
-        state.queue.charge(stopped.ticket, claim);
+        let now_ns = clock::monotonic_ns();
+        let mut state = self.locked_at(now_ns);
+        let asker = &stopped.waiter.asker;
+        state.queue.charge(stopped.ticket, asker.claim);
+        state.hold(stopped.ticket, asker, now_ns);
         self.held.store(true, Ordering::Relaxed);
     }
 
@@ -141,25 +147,7 @@ impl Gate {
         if self.stopped.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
-        let stopped = |(_, waiter): &(&u64, &Arc<Waiter>)| waiter.stopped;
-        let tickets: Vec<u64> = state
-            .waiters
-            .iter()
-            .filter(stopped)
-            .map(|(&ticket, _)| ticket)
-            .collect();
-        let mut gone = Vec::new();
-        for ticket in tickets {
-            state.queue.cancel(ticket); // Frees no permit, so it grants nothing.
-            gone.extend(state.waiters.remove(&ticket));
-        }
-        for waiter in &gone {
-            waiter.state.store(LET_GO, Ordering::Release);
-        }
-        self.settle(state, Vec::new(), now_ns);
-        gone.iter().for_each(|waiter| waiter.thread.unpark());
+        self.let_go(|waiter| waiter.stopped);
     }
 
     /// Whether a phase without a permit has stood still for so long without having said that it blocks: it may wait for

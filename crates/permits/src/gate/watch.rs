@@ -19,23 +19,23 @@ use pyo3::Python;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
+/// Who was let in beside a holder has turned out long after so many times the CPU of what is heavy. Arbitrary.
+const LONG: u64 = 2;
 /// How often the head of the queue looks at the holder.
 const WATCH_NS: u64 = 2_000_000;
 /// Time between two looks that agree that the GIL is free, and after one that found it held.
 const SECOND_LOOK_NS: u64 = 300_000;
 const NEXT_LOOK_NS: u64 = 8_000_000;
-/// Taking the GIL within this time means that it was free, or just given on: from a computing thread it takes a switch
-/// interval.
-const FREE_NS: u64 = 60_000;
-/// For how long the GIL is then kept from the holder, who computes on if it needs none.
-const KEPT_NS: u64 = 80_000;
+/// For how long the GIL is kept from the holder, who computes on if it needs none: one who does not is known after the
+/// first or the second part.
+const LOOKS_NS: [u64; 3] = [20_000, 40_000, 80_000];
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
 
 impl Gate {
     /// Looks after the holders if `ticket` is the head of the queue. Returns for how long to sleep, ns.
     pub(super) fn watch(&self, ticket: u64, now_ns: u64, counters: &Counters) -> u64 {
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         if state.queue.head() != Some(ticket) {
             return BEHIND_NS;
         }
@@ -43,6 +43,7 @@ impl Gate {
         let still_ns = self.still_ns.load(Ordering::Relaxed);
         let mut look_at = None;
         let mut to_lend = None;
+        let mut outlasts = None;
         let mut pause_ns = WATCH_NS;
         let to_stop = match self.to_stop(&mut state, now_ns) {
             Some(Due::Deaf) => {
@@ -59,15 +60,19 @@ impl Gate {
             self.settle(state, due, now_ns);
             return 0;
         }
+        let kept_ns = state.kept.each_ns();
         let State { queue, holders, .. } = &mut *state;
         for (&held, holder) in holders {
             if holder.lent != Lent::No {
-                if holder.is_back() {
+                if holder.is_back(kept_ns) {
                     queue.call_back(held);
                     self.held.store(true, Ordering::Relaxed);
                 }
+            } else if holder.is_short && holder.has_used(LONG * self.bounds.heavy_ns) {
+                holder.is_short = false;
+                outlasts = Some(held);
             } else if holder.has_used(self.bounds.share_ns) {
-                to_lend = Some((held, Lent::ForGood, &counters.lent_overrun));
+                to_lend = Some((held, Lent::Shared, &counters.lent_overrun));
             } else if holder.stands_still(now_ns, still_ns) {
                 to_lend = Some((held, holder.still(), &counters.lent_still));
             } else if self.has_gil() && now_ns >= holder.look_at_ns {
@@ -77,9 +82,14 @@ impl Gate {
                 pause_ns = pause_ns.min(holder.look_at_ns.saturating_sub(now_ns).max(100_000));
             }
         }
+        if let Some(held) = outlasts {
+            let granted = queue.outlasts(held);
+            self.settle(state, granted, now_ns);
+            return 0;
+        }
         if let Some((held, lent, counter)) = to_lend {
             self.lend(state, held, lent, now_ns, counter);
-            if lent != Lent::ForGood {
+            if matches!(lent, Lent::Still(_)) {
                 self.let_stopped_go(); // It may wait for what one of them has.
             }
             return 0;
@@ -108,9 +118,8 @@ impl Gate {
         counters: &Counters,
     ) -> u64 {
         add(&counters.looks, 1);
-        let before_ns = clock::monotonic_ns();
         let Some((free, again)) = Python::try_attach(|_| {
-            let free = clock::monotonic_ns() - before_ns < FREE_NS && computes_meanwhile(face);
+            let free = computes_meanwhile(face);
             let again = learns.is_some_and(|(route, phase)| {
                 route.with(phase, |profile| {
                     if busy {
@@ -124,14 +133,14 @@ impl Gate {
             return BEHIND_NS; // The interpreter is ending.
         };
         let now_ns = clock::monotonic_ns();
-        let mut state = self.locked();
+        let mut state = self.locked_at(now_ns);
         let holder = state.holders.get_mut(&held);
         let Some(holder) = holder.filter(|holder| holder.lent == Lent::No) else {
             return 0;
         };
         if free && busy && holder.found_free {
             let counter = &counters.lent_released;
-            self.lend(state, held, Lent::ForGood, now_ns, counter);
+            self.lend(state, held, Lent::Released, now_ns, counter);
             return 0;
         }
         holder.found_free = free;
@@ -153,8 +162,9 @@ impl Gate {
         now_ns: u64,
         counter: &AtomicU64,
     ) {
+        let kept_ns = state.kept.each_ns();
         if let Some(holder) = state.holders.get_mut(&held) {
-            holder.lent = lent;
+            holder.lend(lent, kept_ns);
             add(counter, 1);
         }
         let granted = state.queue.lend(held);
@@ -162,15 +172,23 @@ impl Gate {
     }
 }
 
-/// Whether that thread computes while this one has the GIL.
+/// Whether that thread computes while this one has the GIL, however long it took to get it: other threads have it too.
+/// Who has just given it on computes for a moment more, on its way to wait for it.
 fn computes_meanwhile(face: &ThreadFace) -> bool {
-    let Some(before_ns) = clock::read(face.cpu_clock()) else {
-        return false;
-    };
-    let until_ns = clock::monotonic_ns() + KEPT_NS;
-    while clock::monotonic_ns() < until_ns {
+    LOOKS_NS
+        .iter()
+        .all(|&least_ns| computes_for(face, least_ns).unwrap_or(false))
+}
+
+fn computes_for(face: &ThreadFace, least_ns: u64) -> Option<bool> {
+    let before_ns = clock::read(face.cpu_clock())?;
+    let from_ns = clock::monotonic_ns();
+    let mut passed_ns = 0;
+    while passed_ns < least_ns {
         std::hint::spin_loop();
+        passed_ns = clock::monotonic_ns() - from_ns;
     }
-    let after_ns = clock::read(face.cpu_clock()).unwrap_or(0);
-    after_ns.saturating_sub(before_ns) >= KEPT_NS / 2
+    // By the time that has passed: this thread may have been put aside, and who waits for the GIL wakes now and then.
+    let used_ns = clock::read(face.cpu_clock())?.saturating_sub(before_ns);
+    Some(used_ns >= passed_ns / 2)
 }

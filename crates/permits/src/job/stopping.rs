@@ -54,10 +54,13 @@ impl Job {
             return;
         };
         add(&shared.counters.stopped, 1);
+        add(&route.turns.stopped, 1);
+        stopped.held.count(&route.turns);
         let ended = py.detach(|| shared.gate().stand(&stopped, &shared.counters));
         let to_ns = clock::monotonic_ns();
         observer::stopped(from_ns, to_ns);
         add(&shared.counters.stopped_ns, to_ns - from_ns);
+        add(&route.turns.waited_ns, to_ns - from_ns);
         self.totals.wait_ns += to_ns - from_ns;
         self.from_ns += to_ns - from_ns;
         if ended != Ended::Granted {

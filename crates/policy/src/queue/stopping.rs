@@ -36,6 +36,7 @@ impl PermitQueue {
             let waiter = Waiter {
                 key,
                 size_ns: holder.size_ns,
+                holds: (holder.key, holder.size_ns),
             };
             self.by_key.insert(key, ticket);
             self.waiters.insert(ticket, waiter);
@@ -104,7 +105,7 @@ mod tests {
         queue.request(0, 2, claim(0, 8));
         let key = claim(0, 400).key_over(20 * MS, 20 * MS, 1);
         queue.stop(1, key);
-        queue.cancel(1);
+        queue.cancel([1]);
         queue.charge(1, claim(0, 400));
         assert_eq!((queue.holders(), queue.waiting()), (2, 0));
     }

@@ -26,6 +26,7 @@ impl World<'_> {
             arrival_ns: job.arrival_ns,
             deadline_ns: job.due_ns,
             expected_ns: profile.expected_ns(),
+            long_ns: profile.long_ns(),
             attained_ns: job.attained_ns,
         };
         if permits.queue.request(self.now_ns, id.into(), claim) {
@@ -81,7 +82,7 @@ impl World<'_> {
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        let granted = permits.queue.cancel(id.into());
+        let granted = permits.queue.cancel([id.into()]);
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);

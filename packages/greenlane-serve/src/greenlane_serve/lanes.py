@@ -18,8 +18,8 @@ from typing import Final
 from urllib.parse import quote
 
 from greenlane.errors import SettingsError
+from greenlane.policy.cores import usable_cores
 from greenlane.settings import APART, Lane
-from greenlane_serve.cores import usable_cores
 from greenlane_serve.settings import ServeSettings
 
 __all__ = [

@@ -16,6 +16,8 @@ from greenlane_tools.report.culprits import matrix_of, own_frame, places
 from greenlane_tools.report.split import nearest, neighbours, split_routes
 from greenlane_tools.report.study import study_of
 from greenlane_tools.report.tail import excesses, sentence
+from greenlane_tools.report.text import sections
+from greenlane_tools.report.turns import RouteTurns
 from greenlane_tools.report.workers import balance_of, busy_over_time, load_of
 
 BAD = a_day(seconds=30)
@@ -273,6 +275,15 @@ def test_who_takes_turns_already_is_neither_promised_nor_advised_permits() -> No
     day.jobs[0] = day.jobs[0]._replace(wait_ns={**day.jobs[0].wait_ns, "permit": MS})
     study = study_of(day)
     assert study.gains == [] and "serve with permits" not in "\n".join(brief_lines(study, "day.glr"))
+
+
+def test_who_waited_for_a_permit_pays_and_whom_they_waited_for_gains() -> None:
+    made = Made(jobs=[job(1, wait_ns={"permit": 30 * MS}), job(2), job(3, route="/c"), job(4, route="/d")])
+    made.blame = [blame("/c", 1, 30 * MS, kind="permit"), blame("/d", 1, 9 * MS, kind="gil")]
+    study = study_of(made)
+    assert study.turns == [RouteTurns("/a", 2, 1, 30 * MS, 0), RouteTurns("/c", 1, 0, 0, 30 * MS)]
+    assert "turns for permits: who pays, who gains" in [heading for heading, _, _ in sections(study)]
+    assert study_of(BAD).turns == []
 
 
 def test_the_sentence_names_dependency_process_factor_culprit_and_line_and_promises_nothing() -> None:

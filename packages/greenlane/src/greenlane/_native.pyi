@@ -195,6 +195,9 @@ class Permits:
     def counters(self) -> list[tuple[str, int]]:
         """(name, value) of each counter; `greenlane.metrics` says what they mean."""
 
+    def turns(self) -> list[tuple[str, list[tuple[str, int]]]]:
+        """(route, counters): what its heavy phases got, gain and pay; `greenlane.metrics` says what they mean."""
+
     def learned(self) -> list[tuple[str, str, list[tuple[int, int, list[int], int, int, int, int, str]]]]:
         """(route, pin, rows); a row is (phase, place, weights, mean ns, samples, looks, free looks, weight).
 
@@ -549,7 +552,14 @@ class PermitQueue:
 
     def __new__(cls, permits: int, *, express: bool) -> PermitQueue: ...
     def request(
-        self, now_ns: int, ticket: int, arrival_ns: int, deadline_ns: int, expected_ns: int, attained_ns: int = 0
+        self,
+        now_ns: int,
+        ticket: int,
+        arrival_ns: int,
+        deadline_ns: int,
+        expected_ns: int,
+        attained_ns: int = 0,
+        long_ns: int = 0,
     ) -> bool: ...
     def release(self, ticket: int) -> list[int]: ...
     def cancel(self, ticket: int) -> list[int]: ...

@@ -7,8 +7,9 @@ released, keeps its meaning; what a counter of the process counts is said in its
 seconds, and keys that are reasons of one event become one metric with the label `reason`. A key without a metric is not
 exported; tests hold that there is none.
 
-`RECORDER` and `ROUTES` are there while the process records. They are coarse sums of the recorder's writer, at most
-0.25 s old; what a recording says of a job is exact. docs/metrics.md lists all names and says which to scale by.
+`TURNS` are those of each route. `RECORDER` and `ROUTES` are there while the process records. They are coarse sums of
+the recorder's writer, at most 0.25 s old; what a recording says of a job is exact. docs/metrics.md lists all names and
+says which to scale by.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "RECORDER",
     "ROUTES",
     "SERVE",
+    "TURNS",
     "UPSTREAMS",
     # how it is said
     "Counter",
@@ -231,6 +233,33 @@ PROCESS: Final[Mapping[str, Metric]] = {
     "mode": _gauge("mode", "1 for the mode that is in force, by the label mode."),
     "running": _gauge("heavy_phases_running", "Heavy phases that run with a permit."),
     "waiting": _gauge("heavy_phases_waiting", "Heavy phases that wait for a permit."),
+}
+
+# By the label route, of routes whose phases were heavy. A route pays `waited_ns` and gains `others_waited_ns`.
+TURNS: Final[Mapping[str, Counter]] = {
+    "turns": Counter(_counter("route_turns", "Permits that phases of the route took.")),
+    "waited": Counter(_counter("route_waits", "Phases of the route that waited for a permit.")),
+    "express": Counter(
+        _counter("route_turns_express", "Turns beside the holder of another permit, at least twice as long.")
+    ),
+    "shared": Counter(
+        _counter("route_turns_shared", "Turns that used the CPU of their share, then computed beside others.")
+    ),
+    "charged": Counter(_counter("route_charged", "Phases believed light that have used the CPU of a heavy one.")),
+    "stopped": Counter(_counter("route_stops", "Phases that stood still over their allowance.")),
+    "skipped": Counter(
+        _counter("route_skipped", "Heavy phases that ran without a permit: a lock, a time-out, the mode.")
+    ),
+    "waited_ns": Counter(
+        _counter("route_wait_seconds", "What the route pays: time that its phases waited or stood still.", "seconds"),
+        1e-9,
+    ),
+    "others_waited_ns": Counter(
+        _counter(
+            "route_others_wait_seconds", "What it gains: time that others waited while it had a permit.", "seconds"
+        ),
+        1e-9,
+    ),
 }
 
 # Of a worker of orders as it is now, by the label key.

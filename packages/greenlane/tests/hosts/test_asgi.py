@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import random
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -25,6 +26,8 @@ anyio = pytest.importorskip("anyio")
 pytestmark = [pytest.mark.slow, pytest.mark.measured]
 
 LANE = "greenlane-lane"
+#: Less is lost in what a thread's wake-up takes, s.
+_SLACK_S = 0.002
 USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
 
 
@@ -32,6 +35,10 @@ USER: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
 def stopped() -> Iterator[None]:
     """Each test starts Greenlane again; what is learned of its functions stays, so each has functions of its own."""
     yield
+    stop()
+
+
+def stop() -> None:
     SYNCHRONOUS.uninstall()
     running = process.running()
     if running is not None:
@@ -44,9 +51,12 @@ def here() -> str:
 
 def served(app: Any, program: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     """Run a program with a client of the application behind the middleware."""
+    return asked(Greenlane(app), program)
 
+
+def asked(app: Any, program: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     async def run() -> Any:
-        transport = httpx.ASGITransport(app=Greenlane(app))
+        transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return await program(client)
 
@@ -103,6 +113,63 @@ def test_a_short_endpoint_never_queues_behind_those_that_compute_for_long() -> N
             await asyncio.gather(*queue)
 
     served(app, program)
+
+
+def test_neither_short_nor_long_endpoints_pay_for_turns() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/tiny")
+    def tiny() -> str:
+        work.burn(1)
+        return here()
+
+    @app.get("/big")
+    def big() -> str:
+        work.burn(45)
+        return here()
+
+    async def warm(client: Any) -> None:
+        await until_it_says(client, "/big", lambda thread: thread == LANE)
+
+    took_s: dict[tuple[str, str], list[float]] = {}
+    for mode in ("on", "off") * 3:
+        if mode == "on":
+            served(app, warm)
+            found = served(app, paced)
+            stop()
+        else:
+            found = asked(app, paced)
+        for path, latency_s in found:
+            took_s.setdefault((path, mode), []).append(latency_s)
+    ratios = {}
+    for path in ("/tiny", "/big"):
+        for name, part in (("p50", 0.5), ("p99", 0.99)):
+            on_s, off_s = (percentile(took_s[path, mode], part) for mode in ("on", "off"))
+            ratios[path, name] = on_s / (off_s + _SLACK_S)
+    print({key: round(ratio, 2) for key, ratio in ratios.items()})
+    assert max(ratios.values()) <= 1.2, ratios
+
+
+async def paced(client: Any) -> list[tuple[str, float]]:
+    """Latencies from when each request was due, at some 0.5 of a core; the same moments each time."""
+    drawn, due_s, took = random.Random(1), [], []
+    for path, every_s in (("/tiny", 0.015), ("/big", 0.11)):
+        at_s = 0.0
+        while (at_s := at_s + drawn.expovariate(1 / every_s)) < 1.4:
+            due_s.append((at_s, path))
+    began_s = time.monotonic() + 0.01
+
+    async def ask(at_s: float, path: str) -> None:
+        await asyncio.sleep(began_s + at_s - time.monotonic())
+        assert (await client.get(path)).status_code == 200
+        took.append((path, time.monotonic() - began_s - at_s))
+
+    await asyncio.gather(*[ask(*each) for each in due_s])
+    return took
+
+
+def percentile(values: list[float], part: float) -> float:
+    return sorted(values)[int(part * (len(values) - 1))]
 
 
 def test_an_endpoint_that_blocks_stays_on_threads_of_its_own_also_if_it_computes_too() -> None:

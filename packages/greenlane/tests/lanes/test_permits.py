@@ -202,6 +202,55 @@ def test_asking_for_a_lock_without_waiting_ends_no_phase(heavy: Permits) -> None
     assert _native.locks_held() == 0
 
 
+def test_a_route_pays_what_it_waits_and_gains_what_others_wait_for_it() -> None:
+    given = permits(share_ms=60_000)
+    for route in ("GET /first", "GET /second"):
+        teach(given, route, runs=3)
+    given.open(NOW(), 0, "GET /first")
+
+    def second() -> None:
+        given.open(NOW(), 0, "GET /second")
+        given.close()
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    until(lambda: given.pressure()[1] == 1)
+    burn(20)
+    given.close()
+    thread.join(10)
+    first, other = given.turns()["GET /first"], given.turns()["GET /second"]
+    assert [first[name] for name in ("turns", "waited", "waited_ns", "skipped", "express")] == [1, 0, 0, 0, 0]
+    assert [other[name] for name in ("turns", "waited", "others_waited_ns")] == [1, 1, 0]
+    # The wait is also that for the GIL after the grant, which is not the first one's doing.
+    assert 0 < first["others_waited_ns"] <= other["waited_ns"]
+
+
+def test_waiters_that_are_let_go_open_the_way_for_those_behind_them() -> None:
+    given = permits(share_ms=60_000)
+    for route, cpu_ms in (("GET /long", 40), ("GET /other", 40), ("GET /short", 6)):
+        teach(given, route, cpu_ms=cpu_ms, runs=3)
+    came_ns, stop = NOW() - 1_000_000_000, threading.Event()
+
+    def job(arrival_ns: int, route: str, holds: bool) -> None:
+        given.open(arrival_ns, 0, route)
+        while holds and not stop.is_set():
+            burn(1)
+        given.close()
+
+    works = [(came_ns, "GET /long", True), (came_ns - 500_000_000, "GET /other", False), (came_ns, "GET /short", False)]
+    threads = [threading.Thread(target=job, args=work) for work in works]
+    for waiting, thread in enumerate(threads):
+        thread.start()
+        until(lambda waiting=waiting: given.pressure() == (1, waiting))  # type: ignore[misc]
+    given.set_mode("off", "GET /other")
+    until(lambda: not threads[2].is_alive())
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    assert (given.turns()["GET /short"]["express"], given.turns()["GET /other"]["skipped"]) == (1, 1)
+    assert all_returned(given)
+
+
 def test_switching_one_route_lets_only_its_own_phases_go() -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
@@ -294,6 +343,40 @@ def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> No
     done.set()
     thread.join()
     assert all_returned(heavy)
+
+
+@pytest.mark.slow
+@pytest.mark.measured
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
+def test_a_holder_without_the_gil_is_lent_on_while_other_threads_have_it() -> None:
+    given = permits(share_ms=60_000, wait_max_ms=200)
+    teach(given, "GET /heavy")
+    block, done = bytes(2**25), threading.Event()
+
+    def hashing() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not done.is_set():
+            hashlib.sha256(block).digest()
+        given.close()
+
+    def computing() -> None:
+        while not done.is_set():
+            burn(1)
+
+    threads = [threading.Thread(target=work) for work in (hashing, computing)]
+    for thread in threads:
+        thread.start()
+    until(lambda: given.pressure()[0] > 0)
+
+    def lent() -> bool:  # A busy machine may not run the holder for long enough.
+        heavy_job(given)
+        return given.counters()["lent_released"] >= 1
+
+    until(lent)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert all_returned(given)
 
 
 def test_a_wait_is_bounded() -> None:

@@ -18,13 +18,18 @@ from greenlane_serve.cli.status import Services
 from greenlane_tools.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
 from greenlane_tools.cli.top_record import ROUTE_COLUMNS, Looks
 
-__all__ = ["COMMAND", "functions", "phases", "totals"]
+__all__ = ["COMMAND", "functions", "phases", "totals", "turns"]
 
 PROCESS_COLUMNS: Final = (
     *("pid", "mode", "jobs", "jobs_per_s", "late"),
     *("granted", "waited", "wait_ms", "hold_ms", "lent", "skipped", "would_wait"),
 )
 PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
+
+TURN_COLUMNS: Final = (
+    *("route", "turns", "waited", "express", "shared", "charged", "stopped", "skipped"),
+    *("pays_ms", "gains_ms"),
+)
 
 PLACED_COLUMNS: Final = ("function", "placement", "calls", "expected_ms", "pinned", "released_frac", "reason")
 
@@ -87,7 +92,7 @@ def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str
 
 def _document_row(answer: Answer) -> dict[str, object]:
     row = {name: answer[name] for name in ("pid", "mode", "counters", "learned")}
-    return row | {name: answer[name] for name in ("record", "tasks", "serve") if name in answer}
+    return row | {name: answer[name] for name in ("record", "tasks", "serve", "turns") if name in answer}
 
 
 def _show(
@@ -118,16 +123,19 @@ def _show(
         rows.append(row)
     learned = phases(permitted)
     placed = functions(permitted)
+    taken = turns(permitted)
     if live and output.out.isatty():
         output.out.write("\x1b[H\x1b[J")
         room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 5
         room -= sum(len(lines) + 2 for lines, _ in served)
         routes = routes[: max(3, room - 4)]
         learned = learned[: max(1, room - len(routes))]
+        taken = taken[: max(1, room - len(routes) - len(learned) - 2)]
     tables: list[tuple[list[dict[str, object]], Sequence[str]]] = [*served]
     tables += [(recorded, RECORD_COLUMNS), (routes, ROUTE_COLUMNS)] if recorded else []
     tables += [(orders, ORDER_COLUMNS), (keys, KEY_COLUMNS)] if orders else []
     tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or served or orders) else []
+    tables += [(taken, TURN_COLUMNS)] if taken else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
     for number, (lines, columns) in enumerate(tables):
         if number:
@@ -163,6 +171,29 @@ def totals(answer: Answer) -> dict[str, object]:
         "skipped": _sum(counters, "skipped_"),
         "would_wait": counters.get("would_wait", 0),
     }
+
+
+def turns(found: Iterable[Answer]) -> list[dict[str, object]]:
+    """One line a route over all processes, the most turns first.
+
+    `pays_ms`: its phases waited for permits or stood still. `gains_ms`: others waited while it had one.
+    """
+    summed: dict[str, dict[str, int]] = {}
+    for answer in found:
+        for route, counters in answer.get("turns", {}).items():
+            row = summed.setdefault(str(route), {})
+            for name, value in counters.items():
+                row[name] = row.get(name, 0) + int(value)
+    rows = [
+        {
+            "route": route,
+            **row,
+            "pays_ms": row["waited_ns"] // 1_000_000,
+            "gains_ms": row["others_waited_ns"] // 1_000_000,
+        }
+        for route, row in summed.items()
+    ]
+    return sorted(rows, key=lambda row: (-int(str(row["turns"])), str(row["route"])))
 
 
 def phases(found: Iterable[Answer]) -> list[dict[str, object]]:

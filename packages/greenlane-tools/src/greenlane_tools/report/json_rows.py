@@ -30,7 +30,21 @@ VIEWS: Final = (
         "uncut",
         "unfinished",
     ),
-    *("branch", "load", "cost", "own", "held", "scaling", "gain", "job", "call", "process", "overhead", "note"),
+    *(
+        "branch",
+        "load",
+        "cost",
+        "own",
+        "held",
+        "scaling",
+        "gain",
+        "turns",
+        "job",
+        "call",
+        "process",
+        "overhead",
+        "note",
+    ),
 )
 
 
@@ -39,7 +53,7 @@ def rows_of(study: ReportStudy) -> list[Row]:
     found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
     found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
     views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _own, _held)
-    for each in (*views, _unfinished, _scaling, _gains):
+    for each in (*views, _unfinished, _scaling, _gains, _turns):
         found += each(study)
     found += [{"view": "job", **_job(story)} for story in study.stories]
     found += _job_calls(study)
@@ -65,6 +79,18 @@ def _routes(study: ReportStudy) -> Iterator[Row]:
             "uncertain_frac": frac(split.uncertain_ns, split.latency_ns),
             "errors": split.failed,
             "within_deadline_frac": 1 - split.late / split.with_deadline if split.with_deadline else None,
+        }
+
+
+def _turns(study: ReportStudy) -> Iterator[Row]:
+    for each in study.turns:
+        yield {
+            "view": "turns",
+            "route": each.route,
+            "jobs": each.jobs,
+            "waited": each.waited,
+            "pays_ms": ms(each.pays_ns),
+            "gains_ms": ms(each.gains_ns),
         }
 
 

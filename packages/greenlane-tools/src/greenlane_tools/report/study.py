@@ -20,6 +20,7 @@ from greenlane_tools.report.split import RouteSplit, split_routes
 from greenlane_tools.report.story import Story, stories_of
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.tail import Excess, excesses
+from greenlane_tools.report.turns import RouteTurns, turns_of
 from greenlane_tools.report.verdict import contention_sentence, verdict_of
 from greenlane_tools.report.workers import Balance, Load, Scaling, balance_of, load_of, scaling_of
 
@@ -48,6 +49,8 @@ class ReportStudy:
     gains: Sequence[Gain]
     #: What would bring those.
     remedy: str
+    #: Routes that took turns for permits; empty = nobody waited for one.
+    turns: Sequence[RouteTurns]
     scaling: Scaling
     load: Load
     #: Branches that missed their job's deadline.
@@ -113,6 +116,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
         contention=contention,
         uncut=uncut,
         gains=gains,
+        turns=turns_of(routes, recording.blame),
         remedy=remedy,
         scaling=scaling_of(recording.jobs, recording.samples, balance),
         load=load,

@@ -29,6 +29,7 @@ def sections(study: ReportStudy) -> Iterator[Section]:
         ("where the time went, mean a job", _routes(study)),
         ("what slow jobs have more of", _tails(study)),
         ("who made whom wait", _blame(study)),
+        ("turns for permits: who pays, who gains", _turns(study)),
         ("upstream's clock beside yours", _upstreams(study)),
         (_slowest(study), _slow_calls(study)),
         ("where the slowest job computed", _own(own_lines(_of_slowest(study)))),
@@ -86,6 +87,19 @@ def _blame(study: ReportStudy) -> Sequence[Line]:
             "at": study.places[culprit].place if culprit in study.places else "",
         }
         for (victim, culprit), ns in cells[:_MOST]
+    ]
+
+
+def _turns(study: ReportStudy) -> Sequence[Line]:
+    return [
+        {
+            "route": each.route,
+            "jobs": count(each.jobs),
+            "that waited": count(each.waited),
+            "pays": duration(each.pays_ns),
+            "gains": duration(each.gains_ns),
+        }
+        for each in study.turns[:_MOST]
     ]
 
 

@@ -52,6 +52,7 @@ class Status:
         return render(
             counters,
             () if running is None else running.learned(),
+            turns=None if running is None else running.turns(),
             recorder=Recorder(),
             upstreams=capped(
                 [_row(look, time.monotonic_ns()) for look in self._flow.parked.upstreams.look()],

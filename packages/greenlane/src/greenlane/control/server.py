@@ -117,9 +117,8 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
     try:
         if do == "show":
             shown = {**_told(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
-            served = getattr(controlled, "served", None)
-            told = {"record": _recorded(controlled), "tasks": _tasks(controlled), "serve": served and served()}
-            return shown | {name: found for name, found in told.items() if found is not None}
+            besides = {name: _asked(controlled, what) for name, what in _BESIDES.items()}
+            return shown | {name: found for name, found in besides.items() if found is not None}
         if isinstance(do, str) and do in _SWITCHES:
             with unforked():
                 return _SWITCHES[do](request, controlled)
@@ -158,7 +157,7 @@ def _record(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
     if switch is None:
         return _refused("switch the recording: nothing records here", "start the service with `greenlane record`")
     switch(on, end)
-    return {**_told(controlled), "record": _recorded(controlled)}
+    return {**_told(controlled), "record": _asked(controlled, "recorded")}
 
 
 def _attach(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
@@ -174,7 +173,7 @@ def _attach(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
     if wrong is not None:
         return _refused(f"attach: {wrong}={wanted[wrong]!r}, expected another type", "use `greenlane record --pid`")
     attach(wanted)
-    return {**_told(controlled), "record": _recorded(controlled)}
+    return {**_told(controlled), "record": _asked(controlled, "recorded")}
 
 
 def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
@@ -184,7 +183,7 @@ def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, ob
     if wanted not in ("open", "closed"):
         return _refused(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
     switch = getattr(controlled, "breaker", None)
-    if switch is None or _tasks(controlled) is None:
+    if switch is None or _asked(controlled, "tasks") is None:
         return _refused(
             "switch a breaker: no orders are worked off here", "ask a worker that `greenlane celery` started"
         )
@@ -192,16 +191,10 @@ def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, ob
     return _told(controlled)
 
 
-def _tasks(controlled: Controlled) -> object:
-    """What orders do here; None where the process works off none."""
-    tasks = getattr(controlled, "tasks", None)
-    return None if tasks is None else tasks()
-
-
-def _recorded(controlled: Controlled) -> object:
-    """What is recorded; None where the process has no recorder."""
-    recorded = getattr(controlled, "recorded", None)
-    return None if recorded is None else recorded()
+def _asked(controlled: Controlled, what: str) -> object:
+    """What a process tells besides; None where it has no such part."""
+    asked = getattr(controlled, what, None)
+    return None if asked is None else asked()
 
 
 def _told(controlled: Controlled) -> dict[str, object]:
@@ -223,4 +216,6 @@ def _refused(error: str, hint: str) -> dict[str, object]:
     return {"ok": False, "error": error, "hint": hint}
 
 
+#: Fields of an answer, and who gives them: what is recorded, what orders do, how a service stands, who takes turns.
+_BESIDES: Final = {"record": "recorded", "tasks": "tasks", "serve": "served", "turns": "turns"}
 _SWITCHES: Final = {"mode": _switch, "record": _record, "breaker": _breaker, "attach": _attach, "detach": _attach}

@@ -25,6 +25,7 @@ from greenlane.metrics import (
     RECORDER,
     ROUTES,
     SERVE,
+    TURNS,
     UPSTREAMS,
     Histogram,
     Learned,
@@ -49,6 +50,7 @@ def render(
     *,
     mode: str = "",
     pressure: tuple[int, int] | None = None,
+    turns: Mapping[str, Mapping[str, int]] | None = None,
     recorder: Recorder | None = None,
     upstreams: Iterable[Mapping[str, Any]] = (),
     labels: Labels | None = None,
@@ -60,6 +62,7 @@ def render(
         learned: as `Running.learned()` gives it.
         mode: the mode in force; "" = left out.
         pressure: (heavy phases running, waiting); None = left out.
+        turns: as `Running.turns()` gives them, by route; None = left out.
         recorder: of a process that records: `greenlane._native.Recorder()`; one that was never started is left out.
         upstreams: rows of a worker of orders, as its control socket shows them.
         labels: put on every sample; say there which process it is.
@@ -81,6 +84,8 @@ def render(
         line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
         families.setdefault(metric, []).append(line)
     for metric, own, value in _upstreams(upstreams):
+        families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, value))
+    for metric, own, value in _turns(turns or {}):
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, value))
     for metric, own, told in _recorded(recorder) if recorder is not None else ():
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, told))
@@ -161,6 +166,12 @@ def _samples(
         yield PROCESS["waiting"], {}, pressure[1]
     for row in learned:
         yield from _learned(row)
+
+
+def _turns(turns: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
+    for key, counter in TURNS.items():
+        for route, counters in turns.items():
+            yield counter.metric, {"route": route}, counters[key] * counter.scale
 
 
 def _upstreams(rows: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:

@@ -98,7 +98,7 @@ class Greenlane:
         running = self._running
         return prometheus.render(
             running.counters(), running.learned(), mode=running.mode(), pressure=running.pressure(),
-            recorder=_recorder, labels={**labels, "pid": str(os.getpid())},
+            turns=running.turns(), recorder=_recorder, labels={**labels, "pid": str(os.getpid())},
         )  # fmt: skip
 
     async def _in_time(self, scope: Any, receive: Any, send: Any) -> Any:

@@ -100,6 +100,10 @@ class Permits:
         """Give the counters by name; see `greenlane.metrics`."""
         return dict(self._native.counters())
 
+    def turns(self) -> dict[str, dict[str, int]]:
+        """Give the counters of each route whose phases were heavy; see `greenlane.metrics`."""
+        return {route: counted for route, rows in self._native.turns() if any((counted := dict(rows)).values())}
+
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
         return [

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import math
-import os
 import sys
-from pathlib import Path
 from typing import Final
 
+from greenlane.policy.cores import usable_cores
 from greenlane.settings import Settings
 
-#: Of the process' control group, as a container sees it: "quota period", us.
-_CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -58,12 +53,3 @@ def permits_of(settings: Settings) -> int:
         return settings.permits
     gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)
     return 1 if gil_enabled() else max(1, usable_cores() - 1)
-
-
-def usable_cores(quota_file: Path = _CPU_QUOTA) -> int:
-    """Give how many cores this process may use: by affinity and, rounded up, by its container's quota."""
-    cores = len(os.sched_getaffinity(0))
-    with contextlib.suppress(OSError, ValueError):  # No quota: no such file, or "max".
-        quota, period = map(int, quota_file.read_text().split())
-        cores = min(cores, max(1, math.ceil(quota / period)))
-    return cores

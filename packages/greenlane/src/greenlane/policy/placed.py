@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from greenlane.policy.permits import permits_of, usable_cores
+from greenlane.policy.cores import usable_cores
+from greenlane.policy.permits import permits_of
 from greenlane.settings import Settings
 
 __all__ = ["CallRule", "ChoiceRule", "QueueRule", "workers_of"]

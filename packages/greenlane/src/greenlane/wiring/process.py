@@ -222,6 +222,10 @@ class Running:
             counted.update(each())
         return counted
 
+    def turns(self) -> dict[str, dict[str, int]]:
+        """Give the counters of each route whose phases were heavy; see `greenlane.metrics`."""
+        return self._permits.turns()
+
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
         rows = self._permits.learned()

@@ -104,6 +104,10 @@ class _Controlled:
         permits = _part("permits")
         return {} if permits is None else permits.counters()
 
+    def turns(self) -> Mapping[str, Mapping[str, int]] | None:
+        permits = _part("permits")
+        return None if permits is None else permits.turns()
+
     def learned(self) -> Sequence[Learned]:
         permits = _part("permits")
         return [] if permits is None else permits.learned()

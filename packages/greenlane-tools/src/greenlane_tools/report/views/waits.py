@@ -51,10 +51,27 @@ def blame_view(study: ReportStudy) -> Html:
         wide(heat_map(drawn.victims, drawn.culprits, drawn.cells, "waiting by victim (rows) and culprit (columns)")),
         _uncut(study),
         details("All rows", table(heads, rows, "blame", names=3), more),
+        _turns(study),
         about="Rows waited, columns ran meanwhile. A cell is the time that all jobs of the row together waited for the "
         "column.",
         name="blame",
     )
+
+
+def _turns(study: ReportStudy) -> Html:
+    if not study.turns:
+        return Html("")
+    chosen, more = shortened(study.turns)
+    rows = [
+        Row([each.route, count(each.jobs), count(each.waited), duration(each.pays_ns), duration(each.gains_ns)])
+        for each in chosen
+    ]
+    heads = ["route", "jobs", "that waited", "pays", "gains"]
+    said = (
+        "A route pays what its jobs waited for permits. It gains what others waited while it computed: without permits "
+        "they would have had the core at the same time."
+    )
+    return details("Turns for permits", joined([note(said), table(heads, rows, "turns")]), more)
 
 
 def _uncut(study: ReportStudy) -> Html:

@@ -349,6 +349,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             running.learned(),
             mode=running.mode(),
             pressure=running.pressure(),
+            turns=running.turns(),
             recorder=_recorder,
             labels={"worker": str(self.age), "pid": str(self.pid)},
         )

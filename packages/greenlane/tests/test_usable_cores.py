@@ -1,13 +1,16 @@
-"""The cores that workers are counted by: what the container may use, not what its machine has."""
+"""The cores that workers and permits are counted by: what the container may use, not what its machine has."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tests.lanes.quotas import quota
 
-from greenlane_serve.cores import usable_cores
+from greenlane.policy.cores import usable_cores
 
 HAS = len(os.sched_getaffinity(0))
 
@@ -46,3 +49,10 @@ def test_without_a_quota_or_cgroups_it_is_the_affinity(tmp_path: Path) -> None:
     member.write_text("3:cpu,cpuacct:/\n2:memory:/x\n")
     put(tmp_path / "cpu", cpu_cfs_quota_us="-1", cpu_cfs_period_us="100000")
     assert usable_cores(tmp_path, member) == usable_cores(tmp_path, tmp_path / "none") == HAS
+
+
+def test_they_follow_the_quota_of_a_real_control_group() -> None:
+    program = "from greenlane.policy.cores import usable_cores; print(usable_cores())"
+    with quota(0.5):
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert int(said) == 1 <= HAS
