@@ -112,6 +112,7 @@ class Order:
         "name",
         "not_before_ns",
         "number",
+        "over",
         "received_ns",
         "redelivered",
         "request",
@@ -180,6 +181,8 @@ class Order:
         # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
         # follows it (the next of a chain) may still fail.
         self.kept: tuple[Any, str] | None = None
+        # The task's function has ended: what is published in its run now follows it. Written by the run.
+        self.over = False
         # Why the run was cut off; "" = it was not.
         self.late = ""
 

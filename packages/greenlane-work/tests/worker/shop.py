@@ -212,6 +212,14 @@ def rejected(order: str, merchant: str = "m") -> None:
     raise Reject(ValueError("no such shop"), requeue=False)
 
 
+@task
+def rejected_late(order: str, seconds: float, merchant: str = "m") -> None:
+    """Wants to be a dead letter, after a while."""
+    effect("begin", order)
+    time.sleep(seconds)
+    raise Reject(ValueError("no such shop"), requeue=False)
+
+
 @task(bind=True)
 def replaced(self, order: str, merchant: str = "m", left: int = 2) -> None:  # type: ignore[no-untyped-def]
     """Replaces itself twice: the same task, under the same id."""

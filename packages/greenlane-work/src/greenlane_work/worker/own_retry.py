@@ -1,8 +1,10 @@
-"""A task's own `self.retry` while the broker is away: it waits for the broker, where Celery throws the order away.
+"""What a task publishes when its call is over waits for the broker: its next attempt, and what follows it.
 
-Celery publishes the next attempt from within the task and, where that fails, rejects the message for good. Here the
-task waits in its place until its copy is confirmed. To run it once more instead would repeat its call; and while the
-broker is away nothing else could be acknowledged or received in that place either.
+Celery publishes the next attempt (`self.retry`) from within the task and, where that fails, rejects the message for
+good. Where the next of a chain, a link or a chord's body cannot be published it writes down that the task, or the
+chord, has failed, though the call went through. Here the task waits in its place until the broker has confirmed it. To
+run it once more instead would repeat its call; and while the broker is away nothing else could be acknowledged or
+received in that place either.
 """
 
 from __future__ import annotations
@@ -16,15 +18,19 @@ from typing import Any, Final
 from amqp.exceptions import MessageNacked
 from celery.exceptions import Reject
 from kombu.exceptions import OperationalError
+from kombu.utils.uuid import uuid
 
 from greenlane_work.order import running
 
-__all__ = ["Unpublished", "away", "wait_for_the_broker"]
+__all__ = ["Unpublished", "away", "followers_wait", "wait_for_the_broker"]
 
 _log = logging.getLogger("greenlane.work")
 
 #: Between two attempts to publish. Arbitrary: a broker is back within some seconds.
 _PAUSE_S: Final = 0.5
+#: Place of `task_id` among the arguments of `Celery.send_task`, behind the task's name.
+_TASK_ID: Final = 4
+_WAITS: Final = "__greenlane_waits__"
 
 
 class Unpublished(Exception):
@@ -59,8 +65,44 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
     task.retry = retry
 
 
+def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:
+    """Let what follows an order wait: what is published in its run when its task's function has ended. Idempotent.
+
+    However often it is published, it has one id: the store lets it be called once. A hard limit ends the wait.
+    """
+    original = app.send_task
+    if hasattr(original, _WAITS):
+        return
+
+    @functools.wraps(original)
+    def send_task(name: str, *args: Any, **options: Any) -> Any:
+        order = running.get()
+        if order is None or not order.over:
+            return original(name, *args, **options)
+        generation, told = order.generation, False
+        if len(args) < _TASK_ID:
+            options["task_id"] = options.get("task_id") or uuid()
+        while True:
+            try:
+                return original(name, *args, **options)
+            except Exception as error:
+                if order.generation != generation or not _away(app, error):
+                    raise
+                if not told:
+                    told = True
+                    _log.warning("order %s waits for the broker to take what follows it: %r", order.id, error)
+            sleep(_PAUSE_S)
+
+    setattr(send_task, _WAITS, True)
+    app.send_task = send_task
+
+
 def away(task: Any, reason: BaseException) -> bool:
     """Whether the broker may take later what it does not take now."""
+    return _away(task.app, reason)
+
+
+def _away(app: Any, reason: BaseException) -> bool:
     if isinstance(reason, (OperationalError, OSError, MessageNacked)):
         return True
-    return isinstance(reason, task.app.connection_for_write().connection_errors)
+    return isinstance(reason, app.connection_for_write().connection_errors)
