@@ -13,6 +13,7 @@ import time
 import urllib.request
 
 import amqp
+import requests
 from celery import Celery, chain, chord, group, signals
 from celery.backends.base import DisabledBackend
 from celery.exceptions import Reject, SoftTimeLimitExceeded
@@ -210,6 +211,24 @@ def rejected(order: str, merchant: str = "m") -> None:
     """Wants to be a dead letter."""
     effect("begin", order)
     raise Reject(ValueError("no such shop"), requeue=False)
+
+
+@task
+def refuses(order: str, again_s: int, merchant: str = "m") -> None:
+    """The merchant says when to come again."""
+    response = requests.Response()
+    response.status_code = 429
+    response.headers["Retry-After"] = str(again_s)
+    effect("begin", order)
+    raise requests.HTTPError(response=response)
+
+
+@task
+def by_process(order: str, merchant: str = "m") -> None:
+    """Says which process runs it."""
+    effect("begin", order, os.getpid())
+    time.sleep(0.1)
+    effect("end", order)
 
 
 @task

@@ -79,7 +79,15 @@ class CallCounts:
 class Execution:
     """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
 
-    def __init__(self, store: Any, retrying: Retrying, settings: WorkSettings) -> None:
+    def __init__(
+        self,
+        store: Any,
+        retrying: Retrying,
+        settings: WorkSettings,
+        refused: Callable[[Order, BaseException], object],
+    ) -> None:
+        """Args: `refused` is told of each failure: its upstream may have said when to come again."""
+        self._refused = refused
         self._store = store
         self._retrying = retrying
         self._most = settings.task_attempts
@@ -257,6 +265,7 @@ class Execution:
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        self._refused(order, error)
         no_effect = isinstance(error, (Reject, *expected(task))) or nothing_sent(error)
         # Also where an attempt that was given up says so, when the next one has begun.
         order.in_doubt |= not no_effect

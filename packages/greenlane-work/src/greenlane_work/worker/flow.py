@@ -30,6 +30,7 @@ from greenlane_work.worker.outcomes import outcome_of
 from greenlane_work.worker.own_retry import away
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
+from greenlane_work.worker.pauses import Pauses
 from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.runs import UNTRACED, Result, Runner, Runs, Serve
@@ -73,8 +74,9 @@ class OrderFlow:
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
         self._comebacks = Comebacks(settings.task_keys)
-        self.execution = Execution(store, self._retrying, settings)
         self._alarm = Alarm(owner)
+        self.pauses = Pauses(upstreams, owner, self._alarm, keyed=bool(settings.task_key), turn=self.turn)
+        self.execution = Execution(store, self._retrying, settings, self.pauses.refused)
         self._runs = Runs(
             settings,
             owner,
