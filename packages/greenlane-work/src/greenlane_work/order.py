@@ -116,6 +116,7 @@ class Order:
         "received_ns",
         "redelivered",
         "request",
+        "retried",
         "returns",
         "runner",
         "size",
@@ -183,6 +184,8 @@ class Order:
         self.kept: tuple[Any, str] | None = None
         # The task's function has ended: what is published in its run now follows it. Written by the run.
         self.over = False
+        # Its next attempt was published by the task itself (`self.retry`). Written by the run.
+        self.retried = False
         # Why the run was cut off; "" = it was not.
         self.late = ""
 

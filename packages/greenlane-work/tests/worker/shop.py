@@ -375,11 +375,24 @@ def unstored(order: str, merchant: str = "m") -> None:
     effect("end", order)
 
 
+@task(bind=True, ignore_result=False)
+def unstored_retry(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+    """Its result backend cannot be told that it is tried again."""
+    effect("begin", order)
+    if not self.request.retries:
+        raise self.retry(countdown=0)
+    effect("end", order)
+
+
 class _Unwilling(DisabledBackend):
     def mark_as_done(self, *_arguments: object, **_options: object) -> None:
         raise RuntimeError("not today")
 
+    def mark_as_retry(self, *_arguments: object, **_options: object) -> None:
+        raise ConnectionResetError("not now")
 
+
+unstored_retry.backend = type("Backend", (_Unwilling,), {"mark_as_done": DisabledBackend.mark_as_done})(app)
 unstored.backend = _Unwilling(app)
 
 

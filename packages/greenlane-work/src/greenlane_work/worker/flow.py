@@ -296,11 +296,13 @@ class OrderFlow:
             self._revoked(order)
         elif isinstance(error, Again):
             self._once_more(order, error)
-        elif isinstance(error, Retry):
-            # Its copy, with the next number of retries, was published and confirmed by the task.
+        elif isinstance(error, Retry) or order.retried:
+            # Its copy, with the next number of retries, was published and confirmed by the task; another error says
+            # that the result backend did not take the state.
             self.totals.retried += 1
             self.settlement.settle(order)
-            tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+            why = error.exc if isinstance(error, Retry) else error
+            tell(request, "task-retried", exception=repr(why), traceback=str(info.traceback))
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
-from celery.exceptions import Reject
+from celery.exceptions import Reject, Retry
 from kombu.exceptions import OperationalError
 from kombu.utils.uuid import uuid
 
@@ -52,6 +52,10 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
         while True:
             try:
                 return original(*args, **kwargs)
+            except Retry:
+                if order is not None:
+                    order.retried = True
+                raise
             except Reject as error:
                 if order is None or not isinstance(error.reason, Exception):
                     raise

@@ -102,7 +102,7 @@ class Runs:
         order.held = (("breaker", start.breaker_ns), ("limit", start.limit_ns), ("slots", start.slots_ns))
         order.generation += 1
         order.late = ""
-        order.over = order.name == _CHORD_UNLOCK
+        order.over, order.retried = order.name == _CHORD_UNLOCK, False
         self._set_limits(order, start)
         order.request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
