@@ -326,7 +326,7 @@ class Run:
             broker = results if self._suite.broker == "redis" else servers.enter_context(RabbitMQ())
             environ = {
                 "TEST_BROKER": broker.url, "TEST_BACKEND": results.url, "REDIS_HOST": "127.0.0.1",
-                "REDIS_PORT": str(results.port), "NO_WORKER": "1", "C_FORCE_ROOT": "1",
+                "REDIS_PORT": str(results.port), "C_FORCE_ROOT": "1",
             }  # fmt: skip
             # Of Celery's own sources there are only the tests.
             command = [self._interpreter, "-m", "celery", "-A", "integration_app", "worker", "-l", "INFO"]
