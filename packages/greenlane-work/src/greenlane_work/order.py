@@ -217,6 +217,11 @@ class Order:
             HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
         }
 
+    @property
+    def came_before(self) -> bool:
+        """Somebody may have had it before: it was delivered again, or handed back."""
+        return bool(self.redelivered or self.deliveries or self.returns or self.in_doubt)
+
     def remaining_s(self) -> float | None:
         """Seconds to the deadline, negative after it; None = it has none."""
         return self.deadline_at - time.time() if self.deadline_at else None

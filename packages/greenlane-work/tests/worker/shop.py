@@ -17,7 +17,7 @@ import requests
 from celery import Celery, chain, chord, group, signals
 from celery.backends.base import DisabledBackend
 from celery.exceptions import Reject, SoftTimeLimitExceeded
-from celery.signals import task_success
+from celery.signals import before_task_publish, task_success
 from celery.utils.dispatch import Signal
 from celery.worker import state
 from celery.worker.control import inspect_command
@@ -336,6 +336,19 @@ def dies_when_done(order: str, serializer: str, merchant: str = "m") -> object:
 def follows(result: object, order: str, merchant: str = "m") -> None:
     """Comes after another one."""
     effect("end", order, type(result).__name__)
+
+
+@task
+def body(results: list[str], order: str, merchant: str = "m") -> None:
+    """Comes after all members of a chord."""
+    effect("end", order)
+
+
+@before_task_publish.connect(sender="tests.worker.shop.body")
+def _die_with_the_claim(**_ignored: object) -> None:
+    if "DIES_WITH_CLAIM" in os.environ and effects("died", "once") == 0:
+        effect("died", "once")
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @task_success.connect(sender=dies_when_done)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from pathlib import Path
@@ -70,6 +71,24 @@ def test_what_follows_a_task_waits_for_the_broker(
         assert written[f"begin {name}"] == 1, name
     for name in ("first", "a", "b", "next", "linked", "body", "erred"):
         assert written[f"end {name}"] == 1, name
+
+
+def test_a_chord_fires_though_the_worker_that_had_claimed_its_body_was_killed(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    soon = {"visibility_timeout": 3, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url, TRANSPORT=json.dumps(soon))
+    options = ("--task-store", f"sqlite:///{tmp_path}/orders.db", "--task-store-lease-s", "1")
+    options = (*options, "--task-parked-most-s", "1", "--task-shutdown-s", "0.1")
+    dies = site.worker(*options, DIES_WITH_CLAIM="1")
+    with site.app() as shop:
+        chord = shop.chord([shop.send.s(name) for name in "ab"])(shop.body.s("body"))
+        assert dies.wait_exit(timeout_s=30) == -signal.SIGKILL
+        site.worker(*options)
+        assert chord.get(timeout=80) is None
+    written = site.written()
+    assert [written[f"begin {name}"] for name in "ab"] == [1, 1]
+    assert written["end body"] == 1
 
 
 def test_task_order_names_its_tasks_and_swallows_no_others(

@@ -26,7 +26,7 @@ from greenlane_work.limits import retries_of_keys
 from greenlane_work.order import NotSent, Order, packed, running, unpacked
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
-from greenlane_work.worker.own_retry import followers_wait, wait_for_the_broker
+from greenlane_work.worker.own_retry import chords_fire, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
 
 __all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
@@ -122,6 +122,7 @@ class Execution:
         task.run = run
         wait_for_the_broker(task)
         followers_wait(task.app)
+        chords_fire(task.app)
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:

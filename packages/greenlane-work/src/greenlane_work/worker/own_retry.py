@@ -22,7 +22,7 @@ from kombu.utils.uuid import uuid
 
 from greenlane_work.order import running
 
-__all__ = ["Unpublished", "away", "followers_wait", "wait_for_the_broker"]
+__all__ = ["Unpublished", "away", "chords_fire", "followers_wait", "wait_for_the_broker"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -99,6 +99,36 @@ def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> N
 
     setattr(send_task, _WAITS, True)
     app.send_task = send_task
+
+
+def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:
+    """Let an order that comes again wait for the claim on its chord's body. Idempotent; for results in Redis.
+
+    From 5.7 on the worker that counts the last member claims the body, for some 20 s, and then publishes it. Where it
+    is killed between the two, its order comes again before that time is over, and Celery leaves the body to the dead.
+    """
+    backend = type(app.backend)
+    original = getattr(backend, "on_chord_part_return", None)
+    if not hasattr(backend, "_chord_part_return_script") or hasattr(original, _WAITS):
+        return
+
+    @functools.wraps(original)
+    def on_chord_part_return(self: Any, request: Any, state: Any, result: Any, **options: Any) -> None:
+        order, waited = running.get(), False
+        while True:
+            original(self, request, state, result, **options)
+            if order is None or not order.came_before or not request.group:
+                return
+            claim = self.client.get(self.get_key_for_group(request.group, ".c"))
+            if claim in (b"done", "done") or (claim is None and not waited):
+                return
+            # Somebody has it; or had it until this moment, and then it may be ours now.
+            waited = claim is not None
+            if waited:
+                sleep(_PAUSE_S)
+
+    setattr(on_chord_part_return, _WAITS, True)
+    backend.on_chord_part_return = on_chord_part_return
 
 
 def away(task: Any, reason: BaseException) -> bool:
