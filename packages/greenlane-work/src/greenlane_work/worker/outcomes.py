@@ -78,7 +78,7 @@ def come_again_s(error: BaseException | None) -> float | None:
     """Give in how many seconds a refusal (429, 503) says that the upstream may be called again; None = it does not."""
     for cause in causes(error):
         if _status(cause) in _REFUSALS:
-            headers = getattr(getattr(cause, "response", cause), "headers", None)
+            headers: Any = getattr(getattr(cause, "response", cause), "headers", None)
             said = headers.get("Retry-After") if hasattr(headers, "get") else None
             return None if said is None else _seconds(str(said).strip())
     return None

@@ -108,7 +108,7 @@ def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None
     is killed between the two, its order comes again before that time is over, and Celery leaves the body to the dead.
     """
     backend = type(app.backend)
-    original = getattr(backend, "on_chord_part_return", None)
+    original: Any = getattr(backend, "on_chord_part_return", None)
     if not hasattr(backend, "_chord_part_return_script") or hasattr(original, _WAITS):
         return
 
