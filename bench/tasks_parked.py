@@ -139,7 +139,9 @@ def measure(url: str, pids: Callable[[], list[int]], orders: int, seconds: float
             def cpu() -> tuple[int, int]:
                 return cpu_ns(pids()), cpu_ns(descendants(worker.pid))
 
-            worker.wait_output(r"ready\.", timeout_s=60)
+            while not app.control.ping(timeout=1):
+                if cpu_ns([worker.pid]) == 0:
+                    raise RuntimeError(f"start the worker: it ended and said:\n{worker.output}")
             Phase(url, notes, 3.0, cpu)
             without = [Phase(url, notes, seconds / 2, cpu)]
             began = time.monotonic()
