@@ -28,6 +28,8 @@ from typing import Any, Final
 from celery import Celery
 from kombu import Connection
 
+from greenlane_work.worker.confirms import Confirms
+
 MODULE: Final = "bench.tasks_parked:app"
 QUEUE: Final = "parked"
 SLOTS: Final = 60
@@ -89,15 +91,20 @@ def _lines(notes: Path) -> list[str]:
 
 
 def publish_dead(url: str, orders: int) -> None:
-    """All at once, without a confirmation each."""
+    """As quickly as the broker confirms them, 500 at a time."""
     message = app.amqp.as_task_v2
     with Connection(url) as connection, app.amqp.Producer(connection, auto_declare=False) as producer:
+        confirms = None if url.startswith("redis") else Confirms(producer.channel)
         for number in range(orders):
             made = message(f"dead-{number}", "order", (), {"merchant": "dead", "published": 0.0})
             producer.publish(
                 made.body, exchange="", routing_key=QUEUE, serializer="json", delivery_mode=2, headers=made.headers,
                 **made.properties,
             )  # fmt: skip
+            if confirms is not None:
+                confirms.sent()
+                if number % 500 == 499:
+                    confirms.wait(30)
 
 
 def waiting(url: str, queues: Iterator[str] | list[str]) -> int:
