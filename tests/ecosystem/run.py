@@ -1,5 +1,7 @@
 """`make ecosystem`: parts of public test suites, stock, under `greenlane record`, and with permits on.
 
+Programs of Celery's run beside a worker at a real broker: stock with `-P threads`, and in mode `work` with our pool.
+
 A difference is a test that passes stock and not with us, told by its name. What differs is run once more in all modes;
 what does not differ again is flaky. Exit code: 0 no difference that known.toml does not explain, 1 one, 2 usage.
 """
@@ -7,6 +9,7 @@ what does not differ again is flaky. Exit code: 0 no difference that known.toml 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import os
@@ -21,11 +24,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
-from tests.child import LAUNCHER
+from tests.child import LAUNCHER, Child
 from tests.ecosystem.environment import CACHE, HERE, python, source
+from tests.servers import RabbitMQ, Redis
 from tests.where import ROOT
 
-MODES = ("stock", "record", "permits")
+MODES = ("stock", "record", "permits", "work")
 #: A process that has died in a test, or hung, is started again without the tests that have run; so often at most.
 _MOST_STARTS = 12
 _LIMIT_S = 600.0
@@ -37,6 +41,17 @@ _SIGNALLED = 128
 _RECORDED = ROOT / "packages" / "greenlane" / "tests" / "recorded"
 #: What `greenlane record` says when its command has ended and processes that it left behind still record.
 _LEFT = b"greenlane: the command ended with"
+#: The worker of a suite with a broker, stock and with our pool; the suite does not ask for early or unsafe settings.
+_POOLS = {"stock": "threads", "work": "custom"}
+_POOL = {
+    "CELERY_CUSTOM_WORKER_POOL": "greenlane_work.celery:Pool",
+    "GREENLANE_TASK_ALLOW": "early-ack,no-confirms",
+    # `Reject(requeue=True)` comes back after this time and not at once, see docs/tasks.md; a test waits for 10 s.
+    "GREENLANE_TASK_RETURN_S": "0.2",
+    "GREENLANE_CONFIG": "",
+    "PYTHONPATH": str(ROOT / "packages" / "greenlane-work" / "src"),
+}
+_READY_S = 60.0
 #: Stands for the end of a process, which can hang or fail as well.
 END = "(the end of the process)"
 
@@ -57,6 +72,12 @@ class Suite:
     stall_s: float = _STALL_S
     limit_s: float = _LIMIT_S
     slice: bool | Sequence[str] = False
+    broker: str = ""
+
+    @property
+    def modes(self) -> Sequence[str]:
+        """The modes that it is run in."""
+        return ("stock", "work") if self.broker else ("stock", "record", "permits")
 
     def command(self, interpreter: Path, item: str) -> list[str]:
         """Give what runs the suite, or one item of `each`."""
@@ -116,7 +137,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rows = side_by_side([suite.name for suite in suites], asked, interpreter)
         else:
             for suite in suites:
-                rows += compare(suite, modes, interpreter, known().get(suite.name, {}))
+                own = [mode for mode in modes if mode in suite.modes]
+                rows += compare(suite, own, interpreter, known().get(suite.name, {}))
         for row in rows:
             _show(row, out)
     except KeyboardInterrupt:
@@ -292,6 +314,34 @@ class Run:
 
     def _process(self, item: str, is_only: bool, log: object) -> str:
         """Run one process to its end; give "" or what went wrong with it as a whole."""
+        with self._beside() as environ:
+            return self._child(item, {**self._environ(is_only), **environ}, log)
+
+    @contextlib.contextmanager
+    def _beside(self) -> Iterator[dict[str, str]]:
+        """Run what the suite needs beside it, a broker and a worker; gives the variables that lead there."""
+        if not self._suite.broker:
+            yield {}
+            return
+        with contextlib.ExitStack() as servers:
+            results = servers.enter_context(Redis())
+            broker = results if self._suite.broker == "redis" else servers.enter_context(RabbitMQ())
+            environ = {
+                "TEST_BROKER": broker.url, "TEST_BACKEND": results.url, "REDIS_HOST": "127.0.0.1",
+                "REDIS_PORT": str(results.port), "C_FORCE_ROOT": "1",
+            }  # fmt: skip
+            # Of Celery's own sources there are only the tests.
+            command = [self._interpreter, "-m", "celery", "-A", "integration_app", "worker", "-l", "INFO"]
+            pool = ["-P", _POOLS[self._mode], "-c", "10"]
+            added = environ | (_POOL if self._mode == "work" else {})
+            worker = servers.enter_context(Child([*command, *pool], env=added, cwd=self._folder))
+            worker.wait_output(r"ready\.", timeout_s=_READY_S)
+            try:
+                yield environ
+            finally:
+                self._file(".worker.log").write_text(worker.output, encoding="utf-8")
+
+    def _child(self, item: str, environ: Mapping[str, str], log: object) -> str:
         command = self._suite.command(self._interpreter, item)
         recording = self._file(".glr")
         recording.unlink(missing_ok=True)
@@ -300,7 +350,7 @@ class Run:
             command = [str(greenlane), "record", "--force", "-o", str(recording), "--", *command]
         child = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", LAUNCHER, str(os.getpid()), "", "", *command],
-            cwd=self._folder, env=self._environ(is_only), stdin=subprocess.DEVNULL, stdout=log, stderr=log,  # type: ignore[call-overload]
+            cwd=self._folder, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,  # type: ignore[call-overload]
             start_new_session=True,
         )  # fmt: skip
         try:

@@ -137,6 +137,9 @@ if "pytest" in sys.modules:  # the interpreter's own tests do without it
         return done
 
     def pytest_runtest_logreport(report: Any) -> None:
+        if report.outcome == "rerun":
+            _outcomes.pop(report.nodeid, None)
+            return
         # A test may be run with several reports; the worst of them counts.
         worst = max(_outcomes.get(report.nodeid, "passed"), report.outcome, key=_RANKS.index)
         _outcomes[report.nodeid] = worst

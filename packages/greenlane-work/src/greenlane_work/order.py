@@ -112,9 +112,11 @@ class Order:
         "name",
         "not_before_ns",
         "number",
+        "over",
         "received_ns",
         "redelivered",
         "request",
+        "retried",
         "returns",
         "runner",
         "size",
@@ -180,6 +182,10 @@ class Order:
         # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
         # follows it (the next of a chain) may still fail.
         self.kept: tuple[Any, str] | None = None
+        # The task's function has ended: what is published in its run now follows it. Written by the run.
+        self.over = False
+        # Its next attempt was published by the task itself (`self.retry`). Written by the run.
+        self.retried = False
         # Why the run was cut off; "" = it was not.
         self.late = ""
 
@@ -210,6 +216,11 @@ class Order:
             DOUBT: self.in_doubt,
             HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
         }
+
+    @property
+    def came_before(self) -> bool:
+        """Somebody may have had it before: it was delivered again, or handed back."""
+        return bool(self.redelivered or self.deliveries or self.returns or self.in_doubt)
 
     def remaining_s(self) -> float | None:
         """Seconds to the deadline, negative after it; None = it has none."""

@@ -13,10 +13,11 @@ import time
 import urllib.request
 
 import amqp
+import requests
 from celery import Celery, chain, chord, group, signals
 from celery.backends.base import DisabledBackend
 from celery.exceptions import Reject, SoftTimeLimitExceeded
-from celery.signals import task_success
+from celery.signals import before_task_publish, task_success
 from celery.utils.dispatch import Signal
 from celery.worker import state
 from celery.worker.control import inspect_command
@@ -212,6 +213,32 @@ def rejected(order: str, merchant: str = "m") -> None:
     raise Reject(ValueError("no such shop"), requeue=False)
 
 
+@task
+def refuses(order: str, again_s: int, merchant: str = "m") -> None:
+    """The merchant says when to come again."""
+    response = requests.Response()
+    response.status_code = 429
+    response.headers["Retry-After"] = str(again_s)
+    effect("begin", order)
+    raise requests.HTTPError(response=response)
+
+
+@task
+def by_process(order: str, merchant: str = "m") -> None:
+    """Says which process runs it."""
+    effect("begin", order, os.getpid())
+    time.sleep(0.1)
+    effect("end", order)
+
+
+@task
+def rejected_late(order: str, seconds: float, merchant: str = "m") -> None:
+    """Wants to be a dead letter, after a while."""
+    effect("begin", order)
+    time.sleep(seconds)
+    raise Reject(ValueError("no such shop"), requeue=False)
+
+
 @task(bind=True)
 def replaced(self, order: str, merchant: str = "m", left: int = 2) -> None:  # type: ignore[no-untyped-def]
     """Replaces itself twice: the same task, under the same id."""
@@ -311,6 +338,19 @@ def follows(result: object, order: str, merchant: str = "m") -> None:
     effect("end", order, type(result).__name__)
 
 
+@task
+def body(results: list[str], order: str, merchant: str = "m") -> None:
+    """Comes after all members of a chord."""
+    effect("end", order)
+
+
+@before_task_publish.connect(sender="tests.worker.shop.body")
+def _die_with_the_claim(**_ignored: object) -> None:
+    if "DIES_WITH_CLAIM" in os.environ and effects("died", "once") == 0:
+        effect("died", "once")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 @task_success.connect(sender=dies_when_done)
 def _die(**_ignored: object) -> None:
     if effects("died", "once") == 0:
@@ -348,11 +388,24 @@ def unstored(order: str, merchant: str = "m") -> None:
     effect("end", order)
 
 
+@task(bind=True, ignore_result=False)
+def unstored_retry(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+    """Its result backend cannot be told that it is tried again."""
+    effect("begin", order)
+    if not self.request.retries:
+        raise self.retry(countdown=0)
+    effect("end", order)
+
+
 class _Unwilling(DisabledBackend):
     def mark_as_done(self, *_arguments: object, **_options: object) -> None:
         raise RuntimeError("not today")
 
+    def mark_as_retry(self, *_arguments: object, **_options: object) -> None:
+        raise ConnectionResetError("not now")
 
+
+unstored_retry.backend = type("Backend", (_Unwilling,), {"mark_as_done": DisabledBackend.mark_as_done})(app)
 unstored.backend = _Unwilling(app)
 
 

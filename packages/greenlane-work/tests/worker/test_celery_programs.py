@@ -173,6 +173,24 @@ def test_the_bug_of_a_task_opens_nobodys_breaker(site: Site) -> None:
         assert shop.send.delay("after").get(timeout=20) == "sent after"
 
 
+def test_an_upstream_that_says_when_to_come_again_is_left_alone_by_all_workers(site: Site) -> None:
+    for _ in range(2):
+        site.worker("--task-slots", "4", "--", "--prefetch-multiplier", "1")
+    with site.app() as shop:
+        shop.refuses.delay("refused", again_s=4)
+        eventually(lambda: site.written()["begin refused"] == 1)
+        began = time.monotonic()
+        time.sleep(0.5)  # for the word to get around
+        for name in orders(40):
+            shop.by_process.delay(name)
+        assert shop.send.delay("another", merchant="other").get(timeout=20) == "sent another"
+        assert time.monotonic() - began < 3
+        eventually(lambda: site.ended() >= set(orders(40)))
+    assert time.monotonic() - began > 3.9
+    processes = {line.split()[2] for line in site.book.read_text().splitlines() if line.startswith("begin o")}
+    assert len(processes) == 2
+
+
 def test_orders_that_wait_for_their_time_are_scheduled_and_those_of_a_rate_limit_are_parked(
     site: Site, free_port: int
 ) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
+from celery.exceptions import Reject
+from tests.worker.relay import Relay
 from tests.worker.site import Site, eventually
 
 from tests.fixtures import StartProcess
@@ -32,6 +36,59 @@ def test_the_next_of_a_chain_has_the_result_and_a_link_is_called_once(
     assert (written["begin first"], written["end next"], written["end linked"]) == (1, 1, 1)
     kinds = {line.split()[2] for line in site.book.read_text().splitlines() if line.startswith("end ")}
     assert kinds == {"datetime" if serializer == "json" else "Odd"}
+
+
+@pytest.mark.parametrize("broker", ["rabbitmq", "redis"])
+def test_what_follows_a_task_waits_for_the_broker(
+    tmp_path: Path, request: pytest.FixtureRequest, redis_url: str, start_process: StartProcess, broker: str
+) -> None:
+    url = redis_url if broker == "redis" else request.getfixturevalue("rabbitmq_url")
+    direct = Site(tmp_path, url, start_process, RESULTS=redis_url)
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    with Relay(port) as relay:
+        site = Site(tmp_path, url.replace(str(port), str(relay.port)), start_process, RESULTS=redis_url)
+        direct.queue = site.queue
+        # Their calls end while the broker is away, one of them after its soft limit.
+        worker = site.worker("--task-soft-limit-s", "3", "--task-hard-limit-s", "60")
+        with direct.app() as shop:
+            link, errback = shop.follows.s("linked"), shop.send.si("erred")
+            chain = (shop.send.s("first", seconds=1).set(link=link) | shop.follows.s("next")).apply_async()
+            chord = shop.chord([shop.send.s(name, seconds=1) for name in "ab"])(shop.follows.s("body"))
+            failed = shop.rejected_late.apply_async(("failed", 1.0), link_error=errback)
+            eventually(lambda: sum(site.written()[f"begin {name}"] for name in ("first", "a", "b", "failed")) == 4)
+            relay.cut()
+            eventually(lambda: {"first", "a", "b"} <= site.ended())
+            worker.wait_output("waits for the broker to take what follows it")
+            time.sleep(6)  # longer than Celery tries to publish, and past the soft limit
+            relay.mend()
+            assert chain.get(timeout=60) is None
+            assert chord.get(timeout=60) is None
+            with pytest.raises(Reject):
+                failed.get(timeout=60)
+            eventually(lambda: {"next", "linked", "body", "erred"} <= site.ended(), timeout_s=40)
+    written = direct.written()
+    for name in ("first", "a", "b", "failed"):
+        assert written[f"begin {name}"] == 1, name
+    for name in ("first", "a", "b", "next", "linked", "body", "erred"):
+        assert written[f"end {name}"] == 1, name
+
+
+def test_a_chord_fires_though_the_worker_that_had_claimed_its_body_was_killed(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    soon = {"visibility_timeout": 3, "unacked_restore_interval": 1, "unacked_restore_throttle": 1}
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url, TRANSPORT=json.dumps(soon))
+    options = ("--task-store", f"sqlite:///{tmp_path}/orders.db", "--task-store-lease-s", "1")
+    options = (*options, "--task-parked-most-s", "1", "--task-shutdown-s", "0.1")
+    dies = site.worker(*options, DIES_WITH_CLAIM="1")
+    with site.app() as shop:
+        chord = shop.chord([shop.send.s(name) for name in "ab"])(shop.body.s("body"))
+        assert dies.wait_exit(timeout_s=30) == -signal.SIGKILL
+        site.worker(*options)
+        assert chord.get(timeout=80) is None
+    written = site.written()
+    assert [written[f"begin {name}"] for name in "ab"] == [1, 1]
+    assert written["end body"] == 1
 
 
 def test_task_order_names_its_tasks_and_swallows_no_others(

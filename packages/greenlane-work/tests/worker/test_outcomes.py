@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import time
+from email.utils import formatdate
 
 import pytest
 import requests
@@ -11,12 +13,14 @@ from kombu.exceptions import OperationalError
 
 from greenlane_work import NotSent
 from greenlane_work.limits import CallOutcome
-from greenlane_work.worker.outcomes import nothing_sent, outcome_of
+from greenlane_work.worker.outcomes import come_again_s, nothing_sent, outcome_of
 
 
-def answered(status: int) -> Exception:
+def answered(status: int, again: str = "") -> Exception:
     response = requests.Response()
     response.status_code = status
+    if again:
+        response.headers["retry-after"] = again
     return requests.HTTPError(response=response)
 
 
@@ -76,3 +80,24 @@ def test_only_what_certainly_reached_nobody_counts_as_not_sent() -> None:
     assert not nothing_sent(ConnectionResetError())
     assert not nothing_sent(requests.ReadTimeout())
     assert not nothing_sent(answered(500))
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        (answered(429, "7"), 7),
+        (Retry(exc=answered(503, "7")), 7),
+        (answered(429, formatdate(time.time() + 600, usegmt=True)), 600),
+        (answered(429, "9999999"), 3600),
+        (answered(429, formatdate(time.time() - 600, usegmt=True)), None),
+        (answered(429, "0"), None),
+        (answered(429, "soon"), None),
+        (answered(429), None),
+        (answered(500, "7"), None),
+        (KeyError("menu"), None),
+        (None, None),
+    ],
+)
+def test_when_to_come_again_is_what_a_refusal_says(error: Exception | None, seconds: float | None) -> None:
+    said = come_again_s(error)
+    assert said == seconds or (seconds == 600 and said == pytest.approx(600, abs=60))

@@ -1,4 +1,4 @@
-"""A task's own `self.retry` when its copy cannot be published."""
+"""What a task publishes when its call is over, where the broker does not take it: `self.retry`, and what follows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from celery.exceptions import Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
 
 from greenlane_work.order import Order, running
-from greenlane_work.worker.own_retry import Unpublished, wait_for_the_broker
+from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
 
 
 class Task:
@@ -76,3 +76,61 @@ def test_a_rejection_of_the_tasks_own_stays_one() -> None:
 def test_outside_of_an_orders_run_celerys_way_is_kept() -> None:
     with pytest.raises(Reject):
         Task(OperationalError("gone")).retry()
+
+
+class Program:
+    """An app whose `send_task` meets these errors, one a call, and then publishes."""
+
+    connection_for_write = Task.app.connection_for_write
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.ids: list[str] = []
+        self.slept: list[float] = []
+        followers_wait(self, self.slept.append)
+        followers_wait(self, self.slept.append)
+
+    def send_task(self, name: str, task_id: str = "", **_options: object) -> str:
+        self.ids.append(task_id)
+        if self.errors:
+            raise self.errors.pop(0)
+        return name
+
+
+def test_what_follows_waits_under_one_id(order: Order) -> None:
+    program = Program(OperationalError("gone"), MessageNacked())
+    order.over = True
+    assert program.send_task("next") == "next"
+    assert len(program.slept) == 2
+    assert len(program.ids) == 3
+    assert len(set(program.ids)) == 1
+    assert program.ids[0]
+
+
+def test_what_the_task_itself_publishes_does_not_wait(order: Order) -> None:
+    program = Program(OperationalError("gone"))
+    with pytest.raises(OperationalError):
+        program.send_task("beside")
+    assert (order.over, program.slept) == (False, [])
+
+
+def test_the_wait_ends_where_the_run_was_given_up(order: Order) -> None:
+    program = Program(*[OperationalError("gone")] * 9)
+    order.over = True
+
+    def given_up(_seconds: float) -> None:
+        order.generation += 1
+
+    app = Program.__new__(Program)
+    app.errors, app.ids = program.errors, []
+    followers_wait(app, given_up)
+    with pytest.raises(OperationalError):
+        app.send_task("next")
+    assert len(app.ids) == 2
+
+
+def test_what_can_never_be_published_is_raised(order: Order) -> None:
+    program = Program(EncodeError("no JSON"))
+    order.over = True
+    with pytest.raises(EncodeError):
+        program.send_task("next")

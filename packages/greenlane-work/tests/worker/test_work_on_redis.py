@@ -197,3 +197,30 @@ def test_a_folder_is_a_broker_for_a_demonstration_only(tmp_path: Path, start_pro
     site.worker("--task-allow", "broker")
     site.publish("send", *orders(5))
     eventually(lambda: set(orders(5)) <= site.ended())
+
+
+def test_a_worker_that_starts_hands_orders_to_where_others_wait_already(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    for number in (1, 2):
+        worker = site.worker()
+        with site.app() as shop:
+            shop.send.apply_async((f"far{number}",), countdown=3600)
+        with Redis.from_url(redis_url) as client:
+            eventually(lambda client=client, number=number: client.zcard(f"{site.queue}.later") == number)
+        worker.signal(signal.SIGTERM)
+        assert worker.wait_exit() == 0
+        assert "cannot be handed" not in worker.output
+
+
+def test_an_attempt_that_was_published_is_no_death_where_the_result_backend_is_away(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    worker = site.worker()
+    site.publish("unstored_retry", "r")
+    eventually(lambda: "r" in site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.written()["begin r"], site.dead()) == (2, [])

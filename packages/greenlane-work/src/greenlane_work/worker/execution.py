@@ -26,7 +26,7 @@ from greenlane_work.limits import retries_of_keys
 from greenlane_work.order import NotSent, Order, packed, running, unpacked
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
-from greenlane_work.worker.own_retry import wait_for_the_broker
+from greenlane_work.worker.own_retry import chords_fire, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
 
 __all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
@@ -79,7 +79,15 @@ class CallCounts:
 class Execution:
     """The wrapping of tasks. `store` None: nothing is remembered beyond this process."""
 
-    def __init__(self, store: Any, retrying: Retrying, settings: WorkSettings) -> None:
+    def __init__(
+        self,
+        store: Any,
+        retrying: Retrying,
+        settings: WorkSettings,
+        refused: Callable[[Order, BaseException], object],
+    ) -> None:
+        """Args: `refused` is told of each failure: its upstream may have said when to come again."""
+        self._refused = refused
         self._store = store
         self._retrying = retrying
         self._most = settings.task_attempts
@@ -104,11 +112,17 @@ class Execution:
             request = task.request
             if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
                 return original(*args, **kwargs)
-            return self._run(order, task, original, args, kwargs)
+            order.over = False
+            try:
+                return self._run(order, task, original, args, kwargs)
+            finally:
+                order.over = True
 
         setattr(run, _WRAPPED, original)
         task.run = run
         wait_for_the_broker(task)
+        followers_wait(task.app)
+        chords_fire(task.app)
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:
@@ -252,6 +266,7 @@ class Execution:
 
     def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        self._refused(order, error)
         no_effect = isinstance(error, (Reject, *expected(task))) or nothing_sent(error)
         # Also where an attempt that was given up says so, when the next one has begun.
         order.in_doubt |= not no_effect

@@ -30,6 +30,7 @@ from greenlane_work.worker.outcomes import outcome_of
 from greenlane_work.worker.own_retry import away
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
+from greenlane_work.worker.pauses import Pauses
 from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.runs import UNTRACED, Result, Runner, Runs, Serve
@@ -73,8 +74,9 @@ class OrderFlow:
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
         self._comebacks = Comebacks(settings.task_keys)
-        self.execution = Execution(store, self._retrying, settings)
         self._alarm = Alarm(owner)
+        self.pauses = Pauses(upstreams, owner, self._alarm, keyed=bool(settings.task_key), turn=self.turn)
+        self.execution = Execution(store, self._retrying, settings, self.pauses.refused)
         self._runs = Runs(
             settings,
             owner,
@@ -294,11 +296,13 @@ class OrderFlow:
             self._revoked(order)
         elif isinstance(error, Again):
             self._once_more(order, error)
-        elif isinstance(error, Retry):
-            # Its copy, with the next number of retries, was published and confirmed by the task.
+        elif isinstance(error, Retry) or order.retried:
+            # Its copy, with the next number of retries, was published and confirmed by the task; another error says
+            # that the result backend did not take the state.
             self.totals.retried += 1
             self.settlement.settle(order)
-            tell(request, "task-retried", exception=repr(error.exc), traceback=str(info.traceback))
+            why = error.exc if isinstance(error, Retry) else error
+            tell(request, "task-retried", exception=repr(why), traceback=str(info.traceback))
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)

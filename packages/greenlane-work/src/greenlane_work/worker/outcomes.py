@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from celery.exceptions import Retry, SoftTimeLimitExceeded
@@ -10,7 +12,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import NotSent
 
-__all__ = ["causes", "nothing_sent", "outcome_of"]
+__all__ = ["causes", "come_again_s", "nothing_sent", "outcome_of"]
 
 #: HTTP: come later; the upstream, not the order, is the trouble.
 _REFUSALS: Final = frozenset({429, 503})
@@ -27,6 +29,8 @@ _GRPC: Final = {
 _NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "ConnectTimeout", "ConnectTimeoutError"})
 #: Packages by which a task talks to its broker and its result backend, not to an upstream.
 _CELERYS: Final = frozenset({"amqp", "kombu"})
+#: No upstream's word holds for longer. Arbitrary.
+_COME_AGAIN_MOST_S: Final = 3600.0
 #: Causes that are looked at. Arbitrary: requests wraps urllib3 wraps the socket's error.
 _DEPTH: Final = 8
 
@@ -68,6 +72,25 @@ def nothing_sent(error: BaseException | None) -> bool:
         isinstance(cause, NotSent | ConnectionRefusedError) or type(cause).__name__ in _NOBODY
         for cause in causes(error)
     )
+
+
+def come_again_s(error: BaseException | None) -> float | None:
+    """Give in how many seconds a refusal (429, 503) says that the upstream may be called again; None = it does not."""
+    for cause in causes(error):
+        if _status(cause) in _REFUSALS:
+            headers: Any = getattr(getattr(cause, "response", cause), "headers", None)
+            said = headers.get("Retry-After") if hasattr(headers, "get") else None
+            return None if said is None else _seconds(str(said).strip())
+    return None
+
+
+def _seconds(said: str) -> float | None:
+    """A number of seconds, or a date."""
+    try:
+        seconds = float(said) if said.isdecimal() else parsedate_to_datetime(said).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return None
+    return min(seconds, _COME_AGAIN_MOST_S) if seconds > 0 else None
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -1,8 +1,10 @@
-"""A task's own `self.retry` while the broker is away: it waits for the broker, where Celery throws the order away.
+"""What a task publishes when its call is over waits for the broker: its next attempt, and what follows it.
 
-Celery publishes the next attempt from within the task and, where that fails, rejects the message for good. Here the
-task waits in its place until its copy is confirmed. To run it once more instead would repeat its call; and while the
-broker is away nothing else could be acknowledged or received in that place either.
+Celery publishes the next attempt (`self.retry`) from within the task and, where that fails, rejects the message for
+good. Where the next of a chain, a link or a chord's body cannot be published it writes down that the task, or the
+chord, has failed, though the call went through. Here the task waits in its place until the broker has confirmed it. To
+run it once more instead would repeat its call; and while the broker is away nothing else could be acknowledged or
+received in that place either.
 """
 
 from __future__ import annotations
@@ -14,17 +16,21 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
-from celery.exceptions import Reject
+from celery.exceptions import Reject, Retry
 from kombu.exceptions import OperationalError
+from kombu.utils.uuid import uuid
 
 from greenlane_work.order import running
 
-__all__ = ["Unpublished", "away", "wait_for_the_broker"]
+__all__ = ["Unpublished", "away", "chords_fire", "followers_wait", "wait_for_the_broker"]
 
 _log = logging.getLogger("greenlane.work")
 
 #: Between two attempts to publish. Arbitrary: a broker is back within some seconds.
 _PAUSE_S: Final = 0.5
+#: Place of `task_id` among the arguments of `Celery.send_task`, behind the task's name.
+_TASK_ID: Final = 4
+_WAITS: Final = "__greenlane_waits__"
 
 
 class Unpublished(Exception):
@@ -46,6 +52,10 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
         while True:
             try:
                 return original(*args, **kwargs)
+            except Retry:
+                if order is not None:
+                    order.retried = True
+                raise
             except Reject as error:
                 if order is None or not isinstance(error.reason, Exception):
                     raise
@@ -59,8 +69,74 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
     task.retry = retry
 
 
+def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:
+    """Let what follows an order wait: what is published in its run when its task's function has ended. Idempotent.
+
+    However often it is published, it has one id: the store lets it be called once. A hard limit ends the wait.
+    """
+    original = app.send_task
+    if hasattr(original, _WAITS):
+        return
+
+    @functools.wraps(original)
+    def send_task(name: str, *args: Any, **options: Any) -> Any:
+        order = running.get()
+        if order is None or not order.over:
+            return original(name, *args, **options)
+        generation, told = order.generation, False
+        if len(args) < _TASK_ID:
+            options["task_id"] = options.get("task_id") or uuid()
+        while True:
+            try:
+                return original(name, *args, **options)
+            except Exception as error:
+                if order.generation != generation or not _away(app, error):
+                    raise
+                if not told:
+                    told = True
+                    _log.warning("order %s waits for the broker to take what follows it: %r", order.id, error)
+            sleep(_PAUSE_S)
+
+    setattr(send_task, _WAITS, True)
+    app.send_task = send_task
+
+
+def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:
+    """Let an order that comes again wait for the claim on its chord's body. Idempotent; for results in Redis.
+
+    From 5.7 on the worker that counts the last member claims the body, for some 20 s, and then publishes it. Where it
+    is killed between the two, its order comes again before that time is over, and Celery leaves the body to the dead.
+    """
+    backend = type(app.backend)
+    original: Any = getattr(backend, "on_chord_part_return", None)
+    if not hasattr(backend, "_chord_part_return_script") or hasattr(original, _WAITS):
+        return
+
+    @functools.wraps(original)
+    def on_chord_part_return(self: Any, request: Any, state: Any, result: Any, **options: Any) -> None:
+        order, waited = running.get(), False
+        while True:
+            original(self, request, state, result, **options)
+            if order is None or not order.came_before or not request.group:
+                return
+            claim = self.client.get(self.get_key_for_group(request.group, ".c"))
+            if claim in (b"done", "done") or (claim is None and not waited):
+                return
+            # Somebody has it; or had it until this moment, and then it may be ours now.
+            waited = claim is not None
+            if waited:
+                sleep(_PAUSE_S)
+
+    setattr(on_chord_part_return, _WAITS, True)
+    backend.on_chord_part_return = on_chord_part_return
+
+
 def away(task: Any, reason: BaseException) -> bool:
     """Whether the broker may take later what it does not take now."""
+    return _away(task.app, reason)
+
+
+def _away(app: Any, reason: BaseException) -> bool:
     if isinstance(reason, (OperationalError, OSError, MessageNacked)):
         return True
-    return isinstance(reason, task.app.connection_for_write().connection_errors)
+    return isinstance(reason, app.connection_for_write().connection_errors)

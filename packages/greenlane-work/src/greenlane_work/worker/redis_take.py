@@ -108,6 +108,21 @@ class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
         else:
             super().append(message, delivery_tag)
 
+    def ack(self, delivery_tag: str) -> None:
+        if self.channel.closed:  # kombu would look for the address of a connection that has none any more
+            raise ConnectionResetError("the connection to Redis is closed")
+        super().ack(delivery_tag)
+
+    def restore_unacked_once(self, stderr: Any = None) -> None:
+        """Give back what is left when the channel closes. Where Redis is away, its visibility timeout does it.
+
+        Kombu's error would end the worker for a connection that was lost.
+        """
+        try:
+            super().restore_unacked_once(stderr)
+        except Exception:
+            _log.debug("what was not acknowledged comes back after its time", exc_info=True)
+
     def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 10) -> None:
         self._vrestore_count += 1
         if (self._vrestore_count - 1) % (interval or 1):
@@ -146,6 +161,10 @@ class _Taking:
             return
         with self.conn_or_acquire() as client:
             client.zadd(queue, {dumps(message): due_s})
+
+    def _size(self: Any, queue: str) -> int:
+        # Whoever declares a queue asks for its length, which of a sorted set is an error.
+        return 0 if queue.endswith(LATER) else int(super()._size(queue))  # type: ignore[misc]
 
     @contextlib.contextmanager
     def together(self: Any) -> Iterator[None]:

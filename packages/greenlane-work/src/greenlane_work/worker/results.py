@@ -22,7 +22,7 @@ from celery.app.task import Context
 from celery.worker.state import task_ready, task_reserved
 from kombu.serialization import loads, prepare_accept_content
 
-from greenlane_work.order import Order
+from greenlane_work.order import Order, running
 
 __all__ = ["Results", "forgotten", "reserved", "scheduled", "tell"]
 
@@ -95,6 +95,9 @@ class Results:
                 if order.request is None:
                     _mark_unread(self.app, order.delivery.message, error)
                 else:
+                    # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
+                    order.over = True
+                    running.set(order)
                     _mark_failed(order.request, error)
             except Exception as refused:
                 _log.warning("the failure of order %s could not be written down: %r", order.id, refused)

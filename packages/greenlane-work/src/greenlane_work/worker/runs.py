@@ -30,6 +30,9 @@ _log = logging.getLogger("greenlane.work")
 #: An attempt that begins at its very deadline has so long; 0 would be no limit.
 _LEAST_S: Final = 0.001
 
+#: Celery's own task, which publishes a chord's body where the result backend cannot count: all that it does follows it.
+_CHORD_UNLOCK: Final = "celery.chord_unlock"
+
 #: What Celery's tracer gives: (failed, value or error, seconds).
 Result = tuple[Any, Any, Any]
 #: In place of the seconds: the run ended past Celery's tracer, which has written no result.
@@ -99,6 +102,7 @@ class Runs:
         order.held = (("breaker", start.breaker_ns), ("limit", start.limit_ns), ("slots", start.slots_ns))
         order.generation += 1
         order.late = ""
+        order.over, order.retried = order.name == _CHORD_UNLOCK, False
         self._set_limits(order, start)
         order.request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
@@ -174,8 +178,8 @@ class Runs:
                 order.timers.append(self._alarm.at(at_ns, call))
 
     def soften(self, order: Order, generation: int, seconds: float) -> None:
-        """The soft limit: an exception in the run, at its next chance."""
-        if order.generation == generation and order.stage is Stage.RUNNING:
+        """The soft limit: an exception in the run, at its next chance. A call that is over has kept it."""
+        if order.generation == generation and order.stage is Stage.RUNNING and not order.over:
             self._totals.soft_limits += 1
             order.late = f"soft time limit of {seconds:g} s"
             _log.warning("%s: order %s at %r is stopped at its next chance", order.late, order.id, order.key)

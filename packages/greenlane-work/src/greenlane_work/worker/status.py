@@ -40,6 +40,7 @@ class Status:
         upstreams = self._flow.parked.upstreams
 
         def switch() -> None:
+            self._flow.pauses.forget(key)
             (upstreams.open if wanted_open else upstreams.close)(key, time.monotonic_ns())
             self._flow.turn()
 
