@@ -166,6 +166,15 @@ def serve_aiohttp(port: int, loop: str) -> None:
     web.run_app(aiohttp_app(), host="127.0.0.1", port=port, loop=made, access_log=None)
 
 
+def middleware_app() -> Any:
+    """With the middleware inside, as README adds it: under uvicorn both see each request."""
+    from greenlane.hosts.asgi import Greenlane
+
+    app = fastapi_app()
+    app.add_middleware(Greenlane)
+    return app
+
+
 def serve_wrapped(port: int) -> None:
     """A server that nobody observes: the middleware stands around the application."""
     import uvicorn

@@ -49,7 +49,8 @@ WITH = {
     "hypercorn": lambda port: [
         *(sys.executable, "-m", "hypercorn", "asyncio_apps:fastapi_app()", "-b", f"127.0.0.1:{port}"),
     ],
-    "the middleware": lambda port: [sys.executable, str(APPS), "wrapped", str(port)],
+    "the middleware under a server that is observed": uvicorn("middleware_app"),
+    "the middleware under one that is not": lambda port: [sys.executable, str(APPS), "wrapped", str(port)],
 }
 
 

@@ -31,6 +31,8 @@ _FAILED: Final = 500
 _WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in READ.items()}
 
 _recorder: Final = Recorder()
+#: Jobs that have not ended. Who is called within one is part of it: the middleware under an observed server.
+_open_jobs: Final[set[int]] = set()
 
 
 async def observed(
@@ -45,7 +47,7 @@ async def observed(
         scope, receive, send: the server's.
     """
     # A task without steps that we see (granian's) shares its unit with everything else on the loop.
-    if scope["type"] != "http" or not _recorder.recording() or not Steps.in_task():
+    if scope["type"] != "http" or not _recorder.recording() or not Steps.in_task() or JOB.get() in _open_jobs:
         return await app(scope, receive, send)
     # Whoever made this task may have done it within another request: the one before it on a pipelined connection.
     _recorder.attach(0)
@@ -84,6 +86,7 @@ class _Answer:
 
     def __init__(self, job: int, scope: Scope, send: Send) -> None:
         self._job = job
+        _open_jobs.add(job)
         self._scope = scope
         self._send = send
         self._status = 0
@@ -118,6 +121,7 @@ class _Answer:
         if job:
             if not self._status:
                 self._name()
+            _open_jobs.discard(job)
             _recorder.close(job, self._status or status)
 
     def _name(self) -> None:
