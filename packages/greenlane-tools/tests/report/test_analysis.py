@@ -271,7 +271,7 @@ def test_permits_promise_nothing_against_short_slices() -> None:
 
 def test_who_takes_turns_already_is_neither_promised_nor_advised_permits() -> None:
     day = a_day()
-    assert "or serve with permits" in "\n".join(brief_lines(study_of(day), "day.glr"))
+    assert "or let jobs take turns: permits" in "\n".join(brief_lines(study_of(day), "day.glr"))
     day.jobs[0] = day.jobs[0]._replace(wait_ns={**day.jobs[0].wait_ns, "permit": MS})
     study = study_of(day)
     assert study.gains == [] and "serve with permits" not in "\n".join(brief_lines(study, "day.glr"))

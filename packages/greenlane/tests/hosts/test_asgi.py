@@ -15,6 +15,7 @@ import pytest
 from tests.placement import work
 
 import greenlane
+from greenlane.errors import SettingsError
 from greenlane.hosts import asgi_threads
 from greenlane.hosts.asgi import SYNCHRONOUS, Greenlane
 from greenlane.wiring import placed_calls, process
@@ -250,6 +251,15 @@ def test_marks_decide(tmp_path: Path) -> None:
         assert (await client.get("/light")).json() is True
 
     served(app, program)
+
+
+def test_a_wrong_setting_is_said_even_where_the_server_passes_over_what_is_raised(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GREENLANE_MOD", "on")
+    with pytest.raises(SettingsError):
+        Greenlane(fastapi.FastAPI())
+    assert "did you mean 'GREENLANE_MODE'?" in caplog.text
 
 
 def test_switched_off_anyio_runs_everything_as_it_would() -> None:

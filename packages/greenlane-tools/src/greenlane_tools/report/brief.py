@@ -59,5 +59,5 @@ def _remedy(study: ReportStudy, culprit: str) -> str:
     if any(job.route == culprit for job in study.recording.jobs):
         if permits_in_force(study.recording.jobs):
             return f"shorten that line, or give {culprit} processes of its own: jobs take turns already"
-        return f"shorten that line, give {culprit} processes of its own, or serve with {study.remedy}"
+        return f"shorten that line, give {culprit} processes of its own, or let jobs take turns: {study.remedy}"
     return "move that work out of the process"

@@ -111,12 +111,18 @@ def test_question_6_reuse_port_on_a_unix_socket_is_named_with_its_reason(tmp_pat
         "4",
     ]
     code, out, err = doctor(tmp_path, "--json", *command, "shop:app")
-    assert code == 0, err
+    assert code == int(bool(this_kernel().unix_reuse_port)), err
     rows: list[dict[str, Any]] = json.loads(out)["rows"]
     found = next(row for row in rows if row.get("setting") == "reuse_port")
     assert found["verdict"] == ("does not start" if this_kernel().unix_reuse_port else "harms")
     assert found["origin"] == "command line" and found["evidence"] and found["remedy"]
     assert doctor(tmp_path, "--strict", *command, "shop:app")[0] == 1
+
+
+def test_a_worker_class_that_is_misspelt_fails_the_examination(tmp_path: Path):
+    command = ("--", sys.executable, "-m", "gunicorn", "-k", "greenlane.hosts.gunicorn.Wroker")
+    code, out, err = doctor(tmp_path, *command, "shop:app")
+    assert (code, "does not start" in out, "correct its name" in out) == (1, True, True), err
 
 
 @pytest.mark.slow

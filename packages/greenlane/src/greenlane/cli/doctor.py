@@ -34,7 +34,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     command.add_argument("--cpu-ms", metavar="C", help="CPU of a typical request")
     command.add_argument("--network-ms", metavar="S", help="what it waits for others")
     command.add_argument("--check-live", action="store_true", help="also start it, and count its listeners")
-    command.add_argument("--strict", action="store_true", help="exit 1 where a setting does nothing or harms")
+    command.add_argument("--strict", action="store_true", help="exit 1, too, where a setting does nothing or harms")
     declare_settings(parser, installed(), shown=())
 
 

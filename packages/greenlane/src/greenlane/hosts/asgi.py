@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from greenlane import deadline
 from greenlane._native import Recorder, Steps
-from greenlane.errors import Cancelled, DeadlineExceeded, Overloaded
+from greenlane.errors import Cancelled, DeadlineExceeded, GreenlaneError, Overloaded
 from greenlane.probes.patching import Patches
 from greenlane.settings import Settings
 from greenlane.wiring import process
@@ -66,7 +67,12 @@ class Greenlane:
         """
         self.app = app
         self._host = host
-        self._running = process.start(settings, host="asgi", worker_index=os.getpid())
+        try:
+            self._running = process.start(settings, host="asgi", worker_index=os.getpid())
+        except GreenlaneError as error:
+            # Frameworks make their middleware within the lifespan, and uvicorn passes over what is raised there.
+            logging.getLogger("greenlane").error("greenlane: %s", error)
+            raise
         self._names = {name[5:].replace("_", "-").lower().encode(): name for name in self._running.deadline_names}
         self._shedding: Shedding | None = None
         if behind_front:

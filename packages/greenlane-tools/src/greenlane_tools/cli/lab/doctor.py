@@ -28,7 +28,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--check-live", action="store_true", help="also start it, on a free port or socket, and count its listeners"
     )
-    parser.add_argument("--strict", action="store_true", help="exit 1 where a setting does nothing or harms")
+    parser.add_argument("--strict", action="store_true", help="exit 1, too, where a setting does nothing or harms")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument(
         "rest",
@@ -69,8 +69,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.document("lab.doctor", _rows(subject, findings, seen))
     else:
         _show(subject, findings, seen, output)
-    serious = any(finding.verdict in SERIOUS for finding in findings)
-    return 1 if arguments.strict and serious else 0
+    verdicts = {finding.verdict for finding in findings}
+    refused = {"does not start", *(SERIOUS if arguments.strict else ())}
+    return int(not verdicts.isdisjoint(refused))
 
 
 def _times(arguments: argparse.Namespace) -> Times | None:

@@ -28,7 +28,8 @@ def worker_class(subject: Subject) -> Finding | None:
         return None
     return finding(
         subject, "worker_class", "does not start", f"it cannot be loaded: {subject.failure}",
-        "install what it imports into the environment of this command", "loaded by this interpreter",
+        "correct its name, or install what it imports for the interpreter of this command",
+        "loaded by this interpreter",
         value=subject.worker_class,
     )  # fmt: skip
 
