@@ -34,6 +34,12 @@ class Kind:
 
 KINDS = (
     Kind(
+        "an app's publishing", r"(attribute|code) celery\.execute\.send_task",
+        "`greenlane celery`, in its own app: `send_task` waits for a broker that is away, when an order's function has"
+        " ended; with results in Redis `on_chord_part_return` likewise",
+        "stays: orders are still under way", True, True,
+    ),
+    Kind(
         "copies of a wrapper", r"attribute (celery\.worker\.|kombu\.|anyio\.|uvicorn\.|gunicorn\.).*",
         "the program: `from time import sleep` while the probe stood there",
         "stay: the program's own name. What they call has become a pass-through", True, True,

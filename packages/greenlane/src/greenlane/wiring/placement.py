@@ -87,6 +87,7 @@ class _Shown:
     def __init__(self, permits: Permits, own: _Own) -> None:
         self.mode = permits.mode
         self.set_mode = permits.set_mode
+        self.turns = permits.turns
         self._permits = permits
         self._own = own
 
