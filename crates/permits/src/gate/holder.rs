@@ -78,9 +78,10 @@ pub(super) struct Holder {
     /// When its clock was last read for that.
     watched_ns: u64,
     pub(super) look_at_ns: u64,
-    /// (when, CPU clock) at the last look, and whether the GIL was free then.
+    /// (when, CPU clock) at the last look.
     looked: (u64, u64),
-    pub(super) found_free: bool,
+    /// So many looks in a row, that one included, have found it to compute without the GIL.
+    pub(super) found_free: u32,
 }
 
 impl Holder {
@@ -116,7 +117,7 @@ impl Holder {
             watched_ns: 0,
             look_at_ns: now_ns + FIRST_LOOK_NS,
             looked: (now_ns, cpu_ns),
-            found_free: false,
+            found_free: 0,
         }
     }
 
