@@ -55,8 +55,7 @@ def serve(
     tally = Tally(ledger, lateness)
     clocks: LoopClocks | None = None
     entry: Any
-    app = application.load(name)
-    app = below(app, found.root_path) if found.root_path else app
+    app = below(application.load(name), found.root_path)
     late_heads = LateHeads(found.head_timeout_s) if found.direct else None
     if found.direct:
         entry = Direct(app, bounds, found.health_path)
@@ -93,17 +92,18 @@ def serve(
                 late_heads.look(self.server_state.connections, time.monotonic())
             return await super().on_tick(counter)
 
-    Server(
-        uvicorn.Config(
-            entry, http=_protocol(), timeout_keep_alive=_DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S,
-            proxy_headers=False, log_level="warning", access_log=False,
-            timeout_graceful_shutdown=max(1, round(stop_s)),
-        )
-    ).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])  # fmt: skip
+    keepalive_s = _DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S
+    config = uvicorn.Config(
+        entry, http=_protocol(), timeout_keep_alive=keepalive_s, proxy_headers=False, log_level="warning",
+        access_log=False, timeout_graceful_shutdown=max(1, round(stop_s)),
+    )  # fmt: skip
+    Server(config).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])
 
 
 def below(app: Any, root_path: str) -> Any:
-    """The application, mounted below a path. `scope["path"]` stays whole, as ASGI says."""
+    """The application, mounted below a path ("" = as it is). `scope["path"]` stays whole, as ASGI says."""
+    if not root_path:
+        return app
 
     async def called(scope: Any, receive: Any, send: Any) -> None:
         if f"{scope.get('path', '')}/".startswith(f"{root_path}/"):
