@@ -129,6 +129,7 @@ newest: ## each night: the newest releases of what we depend on, also beyond our
 		packages/greenlane/tests/hosts packages/greenlane/tests/record packages/greenlane-work/tests
 
 ecosystem: build ## public test suites, stock and with us: the same tests pass (most of an hour; ARGS="--suite trio --mode permits")
+	scripts/servers
 	@$(BIN)/python -m tests.ecosystem.run $(ARGS)
 
 prove: build ## each claim of the README: measured, target, verdict

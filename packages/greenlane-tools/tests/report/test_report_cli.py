@@ -118,6 +118,10 @@ def test_what_traced_jobs_waited_for_goes_to_a_collector(run: Run, tmp_path: Pat
     assert (code, Taker.paths) == (0, ["/v1/traces"]) and said in err
 
 
+def test_a_missing_recording_is_explained_as_one(run: Run) -> None:
+    assert "greenlane explain GL301" in run("absent.glr")[2]
+
+
 def test_without_a_trace_nothing_is_sent(run: Run) -> None:
     code, _, err = run("pricing.glr", "-o", "-", "--otlp", "http://127.0.0.1:1")
     assert code == 0 and "spans: none sent" in err

@@ -15,6 +15,7 @@ from kombu import Connection
 from tests.worker.relay import Relay
 from tests.worker.site import SHOP, Site, eventually, told
 
+from greenlane.cli.main import main
 from greenlane.control.client import ask, processes
 from greenlane_work.dead_letters import dead_letters
 from tests.fixtures import StartProcess
@@ -38,6 +39,10 @@ def orders(count: int, prefix: str = "o") -> list[str]:
 @pytest.mark.parametrize("mode", MODES)
 def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str, free_port: int) -> None:
     seen = ("--task-metrics", f"127.0.0.1:{free_port}", "--control-dir", str(site.folder / "control"))
+
+    def switched(state: str) -> int:
+        return main(["breaker", "m", state, "--control-dir", str(site.folder / "control")])
+
     worker = site.worker(
         mode, "--task-slots", "10", "--task-retries", "2", "--task-shutdown-s", "20", *seen, ACKERS="1"
     )
@@ -79,10 +84,10 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
     tasks = ask(process.socket, {"do": "show"})["tasks"]
     assert (tasks["slots"], tasks["running"], tasks["parked"], tasks["totals"]["orders_dead"]) == (10, 0, 0, 3)
     assert {row["key"]: row["ok"] for row in tasks["keys"]}["m"] == 60
-    ask(process.socket, {"do": "breaker", "key": "m", "state": "open"})
+    assert switched("open") == 0
     site.publish("send", "held", merchant="m")
     eventually(lambda: ask(process.socket, {"do": "show"})["tasks"]["parked"] == 1)
-    ask(process.socket, {"do": "breaker", "key": "m", "state": "closed"})
+    assert switched("closed") == 0
     eventually(lambda: "held" in site.ended())
     # Ten slots are full, a third of what comes is begun: the rest goes back when the worker is asked to end.
     site.publish("send", *orders(30, "late"), seconds=0.7)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output, environment
-from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.errors import GreenlaneError, RecordingError, SettingsError
 from greenlane.record.recorder import PARTS
 from greenlane.settings.refusal import nearest
 
@@ -113,7 +113,7 @@ def _opened(arguments: argparse.Namespace, path: Path) -> RecordedRows:
         path = growing
     if not path.exists():
         hint = "`greenlane record -o FILE -- COMMAND` writes one"
-        raise SettingsError("FILE", str(path), "a recording that exists", hint, attempted=_ATTEMPT)
+        raise RecordingError(_ATTEMPT, name="FILE", value=str(path), rule="a recording that exists", hint=hint)
     from greenlane_tools.reader.recording import open_recording
     from greenlane_tools.reader.window import Window
 

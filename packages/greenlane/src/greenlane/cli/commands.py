@@ -18,7 +18,7 @@ _ENTRY_POINTS: Final = "greenlane.commands"
 GROUPS: Final[Mapping[str, Sequence[str]]] = {
     "Diagnose": ("record", "report", "top"),
     "Run": ("serve", "celery", "export"),
-    "Operate": ("status", "mode", "divert", "dead-letters", "config", "doctor"),
+    "Operate": ("status", "mode", "breaker", "divert", "dead-letters", "config", "doctor"),
     "Plan": ("plan",),
     "Lab": ("lab", "demo"),
     "Help": ("explain", "inside"),
@@ -36,7 +36,7 @@ _OURS: Final[Mapping[str, str]] = {
 _OTHERS: Final[Mapping[str, Sequence[str]]] = {
     "greenlane-tools": ("report", "top", "plan", "lab", "demo"),
     "greenlane-serve": ("serve", "export"),
-    "greenlane-work": ("celery", "divert", "dead-letters"),
+    "greenlane-work": ("celery", "breaker", "divert", "dead-letters"),
 }
 #: The distribution that brings each of our commands.
 DISTRIBUTIONS: Final[Mapping[str, str]] = {
