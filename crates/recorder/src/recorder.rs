@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 static NEXT_JOB: AtomicU64 = AtomicU64::new(1);
-/// The first job since recording was last switched on. Older ones may have ended unseen: what works for one is free.
+/// The first job since recording was last started or switched on. Older ones may have ended unseen: what works for one is free.
 static FIRST_JOB: AtomicU64 = AtomicU64::new(0);
 
 /// (route, jobs, latency ns, cpu ns, io ns, wait ns, jobs by latency, jobs that failed)
@@ -42,6 +42,7 @@ impl Recorder {
         keep_s: u64,
     ) -> PyResult<()> {
         guard_at_exit(py)?;
+        forget_open_jobs();
         let keep = Duration::from_secs(keep_s);
         py.detach(|| writer::start(&folder, max_bytes, keep, about))
             .map_err(|error| {
@@ -57,9 +58,7 @@ impl Recorder {
     fn on(&self) {
         if pending::is_pending() || locked(&desk().state).running {
             if !on() {
-                let first = NEXT_JOB.load(Ordering::Relaxed);
-                FIRST_JOB.store(first, Ordering::Relaxed);
-                locked(&desk().live).follow_from(first);
+                forget_open_jobs();
             }
             switch::set(true);
             mark("on");
@@ -335,6 +334,13 @@ impl Recorder {
 }
 
 /// Nothing before the first event: a forked child that leaves at once has nothing to say.
+/// The ends of jobs that are open now may go unseen, or have: they hide no job that is opened from here on.
+fn forget_open_jobs() {
+    let first = NEXT_JOB.load(Ordering::Relaxed);
+    FIRST_JOB.store(first, Ordering::Relaxed);
+    locked(&desk().live).follow_from(first);
+}
+
 fn mark(what: &str) {
     if on() && !pending::is_pending() {
         strand::emit(Event::Mark {

@@ -113,7 +113,25 @@ assert (stats["jobs"], stats["in_progress"]) == (2, 0), stats
 print("fine")
 """
 
-SOURCES = {"again": AGAIN, "concurrent": CONCURRENT, "unknown": UNKNOWN, "child": CHILD, "switched": SWITCHED}
+RESTARTED = """
+first = recorder.open(host="test")
+recorder.stop()
+recorder.close(first)
+start()
+second = recorder.open(host="test")
+assert second > first and recorder.open(host="test") == 0
+recorder.close(second)
+print("fine")
+"""
+
+SOURCES = {
+    "restarted": RESTARTED,
+    "again": AGAIN,
+    "concurrent": CONCURRENT,
+    "unknown": UNKNOWN,
+    "child": CHILD,
+    "switched": SWITCHED,
+}
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
