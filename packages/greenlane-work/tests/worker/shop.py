@@ -213,6 +213,17 @@ def rejected(order: str, merchant: str = "m") -> None:
     raise Reject(ValueError("no such shop"), requeue=False)
 
 
+@task(bind=True)
+def rejected_at_first(self, order: str, most: int = 1, merchant: str = "m") -> int:  # type: ignore[no-untyped-def]
+    """Goes back to its queue, so often; tells how often it came."""
+    effect("begin", order)
+    begun = effects("begin", order)
+    assert self.request.delivery_info["redelivered"] == (begun > 1)
+    if begun <= most:
+        raise Reject(ValueError("not yet"), requeue=True)
+    return begun
+
+
 @task
 def refuses(order: str, again_s: int, merchant: str = "m") -> None:
     """The merchant says when to come again."""

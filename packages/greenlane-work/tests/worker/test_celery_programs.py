@@ -59,6 +59,16 @@ def test_an_order_that_expires_or_is_revoked_while_it_is_parked_is_settled_once(
     assert (site.left(), site.dead()) == (0, [])
 
 
+def test_a_task_that_sends_itself_back_comes_again_at_once_and_then_after_a_while(site: Site) -> None:
+    site.worker("--task-return-s", "2")
+    with site.app() as shop:
+        started_s = time.monotonic()
+        assert shop.rejected_at_first.delay("once").get(timeout=10) == 2
+        assert time.monotonic() - started_s < 2
+        assert shop.rejected_at_first.delay("twice", most=2).get(timeout=20) == 3
+        assert time.monotonic() - started_s > 2
+
+
 def test_each_death_is_the_failure_of_its_task(site: Site) -> None:
     limits = ("--task-attempts", "1", "--task-hard-limit-s", "0.5", "--task-grace-s", "0.2")
     worker = site.worker(*limits)

@@ -310,7 +310,8 @@ class OrderFlow:
         elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
             pass
         elif isinstance(error, Reject) and error.requeue:
-            self.settlement.give_back(order, "the task rejected it, to be queued again")
+            # At once, as with Celery; one that goes on rejecting waits, or it would be all that a worker does.
+            self.settlement.give_back(order, "the task rejected it, to be queued again", at_once=order.returns == 0)
         else:
             order.note("failed", self.execution.said(error))
             untold = untold or isinstance(error, Reject)

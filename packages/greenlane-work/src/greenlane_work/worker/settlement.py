@@ -158,11 +158,14 @@ class Settlement:
         letter = functools.partial(self._send, order, queues.dead, death.headers())
         self.results.failed(order, error, lambda: self._owner.post(letter))
 
-    def give_back(self, order: Order, reason: str, least_s: float = 0.0) -> None:
-        """Back to its queue, after a while; `least_s`: it must not begin sooner anyway."""
+    def give_back(self, order: Order, reason: str, least_s: float = 0.0, *, at_once: bool = False) -> None:
+        """Back to its queue, after a while unless `at_once`; `least_s`: it must not begin sooner anyway."""
         self._totals.returned += 1
         order.returns += 1
         order.note("returned", reason)
+        if at_once:
+            self._publish(order, self.queues_now.own, {})
+            return
         wait_s = self.queues_now.wait_s(order.returns, least_s)
         later = functools.partial(self.queues_now.later, seconds=wait_s)
         self._publish(order, later, {DUE: round(time.time() + wait_s, 3)})
