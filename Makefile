@@ -128,7 +128,7 @@ newest: ## each night: the newest releases of what we depend on, also beyond our
 	.venv-newest/bin/python -m pytest -q -m "system and not measured and not soak" --timeout 180 \
 		packages/greenlane/tests/hosts packages/greenlane/tests/record packages/greenlane-work/tests
 
-ecosystem: build ## public test suites, stock and with us: the same tests pass (most of an hour; ARGS="--suite trio --mode permits")
+ecosystem: build ## public test suites, stock and with us: the same tests pass (two hours; ARGS="--suite trio --mode permits")
 	scripts/servers
 	@$(BIN)/python -m tests.ecosystem.run $(ARGS)
 
