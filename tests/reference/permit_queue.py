@@ -25,7 +25,9 @@ class Holder:
     ticket: int
     key: tuple[bool, int, int, int]
     size_ns: int
+    express: bool
     lent: bool = False
+    shares: bool = False
 
 
 class PermitQueue:
@@ -71,6 +73,12 @@ class PermitQueue:
         self._set_lent(ticket, lent=True)
         return self._grant()
 
+    def share(self, ticket: int) -> list[int]:
+        for holder in self.holding:
+            if holder.ticket == ticket and not holder.lent:
+                holder.lent = holder.shares = True
+        return self._grant()
+
     def call_back(self, ticket: int) -> None:
         self._set_lent(ticket, lent=False)
 
@@ -84,24 +92,33 @@ class PermitQueue:
         for holder in self.holding:
             if holder.ticket == ticket:
                 holder.lent = lent
+                holder.shares &= lent
+
+    def _room(self) -> int:
+        return self.permits + 2 * sum(holder.shares for holder in self.holding)
 
     def _grant(self) -> list[int]:
         granted = []
         while (first := self._next()) is not None:
             self.line.remove(first)
-            self.holding.append(Holder(first.ticket, *first.holds))
+            self.holding.append(Holder(first.ticket, *first.holds, express=self.holders() >= self._room()))
             granted.append(first.ticket)
         return granted
 
     def _next(self) -> Waiter | None:
-        if not self.line or self.holders() > self.permits:
-            return None
-        first = min(self.line, key=lambda waiter: waiter.key)
-        if self.holders() < self.permits:
-            return first
-        last = max((holder for holder in self.holding if not holder.lent), key=lambda holder: holder.key)
-        short = first.size_ns <= last.size_ns // 2
-        return first if self.express and short and first.key < last.key else None
+        line = sorted(self.line, key=lambda waiter: waiter.key)
+        if not line or self.holders() < self._room():
+            return line[0] if line else None
+        counting = [holder for holder in self.holding if not holder.lent]
+        last = max(counting, key=lambda holder: holder.key)
+        short_ns = last.size_ns // 2
+        beside = [holder for holder in counting if holder.express and self.holders() > self._room()]
+        for waiter in line:
+            surely_short = waiter.holds[1] <= short_ns
+            kept_out = any(holder.size_ns <= short_ns or not surely_short for holder in beside)
+            if self.express and waiter.size_ns <= short_ns and waiter.key < last.key and not kept_out:
+                return waiter
+        return None
 
 
 def _boost_ns(size_ns: int) -> int:

@@ -50,6 +50,10 @@ impl PermitQueue {
         self.0.lend(ticket)
     }
 
+    fn share(&mut self, ticket: u64) -> Vec<u64> {
+        self.0.share(ticket)
+    }
+
     fn call_back(&mut self, ticket: u64) {
         self.0.call_back(ticket);
     }

@@ -19,6 +19,7 @@ STEPS = st.lists(
         st.tuples(st.just("release"), TICKETS),
         st.tuples(st.just("cancel"), TICKETS),
         st.tuples(st.just("lend"), TICKETS),
+        st.tuples(st.just("share"), TICKETS),
         st.tuples(st.just("call_back"), TICKETS),
     ),
     max_size=60,
@@ -44,12 +45,12 @@ def test_every_step_gives_what_the_twin_gives(express, permits, steps, pauses_ns
 @pytest.mark.parametrize("express", [False, True])
 @given(permits=st.integers(1, 3), claims=st.lists(CLAIMS, min_size=1, max_size=30))
 @examples(100)
-def test_everybody_is_granted_once_and_never_more_than_one_beside_the_permits(express, permits, claims):
+def test_everybody_is_granted_once_and_at_most_two_beside_the_permits(express, permits, claims):
     queue = _native.PermitQueue(permits, express=express)
     holding = [ticket for ticket, claim in enumerate(claims) if queue.request(0, ticket, *claim)]
     granted = list(holding)
     while holding:
-        assert queue.holders() == len(holding) <= permits + express
+        assert queue.holders() == len(holding) <= permits + 2 * express
         new = queue.release(holding.pop(0))
         holding += new
         granted += new

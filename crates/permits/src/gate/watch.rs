@@ -170,7 +170,10 @@ impl Gate {
             holder.lend(lent, kept_ns);
             add(counter, 1);
         }
-        let granted = state.queue.lend(held);
+        let granted = match lent {
+            Lent::Shared => state.queue.share(held),
+            _ => state.queue.lend(held),
+        };
         self.settle(state, granted, now_ns);
     }
 }

@@ -31,8 +31,7 @@ impl PermitQueue {
 
     /// `ticket`, which holds, waits again with `key`; the next one is granted. Unknown tickets are ignored.
     pub fn stop(&mut self, ticket: u64, key: Key) -> Granted {
-        if let Some(holder) = self.holders.remove(&ticket) {
-            self.counting -= usize::from(!holder.lent);
+        if let Some(holder) = self.take_holder(ticket) {
             let waiter = Waiter {
                 key,
                 size_ns: holder.size_ns,

@@ -88,7 +88,7 @@ impl World<'_> {
         self.granted(process, &granted);
     }
 
-    /// Looks whether a holder has used its share: then one more is admitted.
+    /// Looks whether a holder has used its share: then others are admitted beside it.
     pub(super) fn hold_over(&mut self, process: usize) {
         let running = self.slice(process);
         let Some(permits) = &mut self.processes[process].permits else {
@@ -101,7 +101,7 @@ impl World<'_> {
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
                 if self.jobs[holder.id].used_ns(holder.id, running) >= share_ns {
                     holder.lent = true;
-                    granted.extend(permits.queue.lend(holder.id.into()));
+                    granted.extend(permits.queue.share(holder.id.into()));
                 }
             }
         }

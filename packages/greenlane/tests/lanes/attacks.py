@@ -35,64 +35,76 @@ class Job(NamedTuple):
 
 
 def each(
-    every_ms: float, until_s: float, route: str, *steps: Step, from_s: float = 0.0, due_s: float = 0.0
+    drawn: random.Random,
+    every_ms: float,
+    until_s: float,
+    route: str,
+    *steps: Step,
+    from_s: float = 0.0,
+    due_s: float = 0.0,
 ) -> list[Job]:
     """Jobs of one route, by a Poisson process of its own."""
-    drawn, found, at_s = random.Random(route), [], from_s
+    found, at_s = [], from_s
     while (at_s := at_s + drawn.expovariate(1000 / every_ms)) < until_s:
         found.append(Job(at_s, route, steps, due_s))
     return found
 
 
-def _long_phase() -> list[Job]:
+def _long_phase(drawn: random.Random) -> list[Job]:
     return [
         Job(0.1, "long", (("cpu", 1_500.0),)),
-        *each(60, 2.0, "quote", ("cpu", 20.0)),
-        *each(40, 2.0, "short", ("cpu", 6.0)),
+        *each(drawn, 60, 2.0, "quote", ("cpu", 20.0)),
+        *each(drawn, 40, 2.0, "short", ("cpu", 6.0)),
     ]
 
 
-def _stampede() -> list[Job]:
-    jobs = each(12, 1.5, "cached", ("cpu", 1.0))
+def _stampede(drawn: random.Random) -> list[Job]:
+    jobs = each(drawn, 12, 1.5, "cached", ("cpu", 1.0))
     missed = [
         Job(one.at_s, one.route, (("cpu", 40.0),)) if number % 10 == 3 else one for number, one in enumerate(jobs)
     ]
-    return [*missed, *each(50, 1.5, "quote", ("cpu", 15.0))]
+    return [*missed, *each(drawn, 50, 1.5, "quote", ("cpu", 15.0))]
 
 
-def _calls(most: int, cpu_ms: float) -> list[Job]:
-    drawn = random.Random(1)
+def _calls(drawn: random.Random, most: int, cpu_ms: float) -> list[Job]:
     calls = [(("cpu", 0.3), ("wait", 2.0)) * drawn.randint(1, most) for _ in range(60)]
     rows = [
         Job(one.at_s, "rows", (*steps, ("cpu", cpu_ms)))
-        for one, steps in zip(each(2.5 * cpu_ms, 2.0, "rows"), calls, strict=False)
+        for one, steps in zip(each(drawn, 2.5 * cpu_ms, 2.0, "rows"), calls, strict=False)
     ]
     return [
         *rows,
-        *each(40, 2.0, "short", ("cpu", 6.0)),
-        *each(30, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+        *each(drawn, 40, 2.0, "short", ("cpu", 6.0)),
+        *each(drawn, 30, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
     ]
 
 
-def _endpoints() -> list[Job]:
-    return [*each(15, 1.8, "tiny", ("cpu", 1.0)), *each(110, 1.8, "big", ("cpu", 45.0))]
+def _endpoints(drawn: random.Random) -> list[Job]:
+    return [*each(drawn, 15, 1.8, "tiny", ("cpu", 1.0)), *each(drawn, 110, 1.8, "big", ("cpu", 45.0))]
 
 
-def _exports() -> list[Job]:
+def _exports(drawn: random.Random) -> list[Job]:
     export = (("cpu", 10.0), ("wait", 1.0)) * 60
-    return [Job(0.0, "export", export), Job(0.05, "export", export), *each(60, 1.8, "short", ("cpu", 6.0)),
-            *each(120, 1.8, "quote", ("cpu", 20.0))]  # fmt: skip
+    return [
+        Job(0.0, "export", export),
+        Job(0.05, "export", export),
+        *each(drawn, 60, 1.8, "short", ("cpu", 6.0)),
+        *each(drawn, 120, 1.8, "quote", ("cpu", 20.0)),
+    ]
 
 
-def _late() -> list[Job]:
-    return [*each(60, 1.6, "late", ("cpu", 20.0), due_s=0.001), *each(60, 1.6, "quote", ("cpu", 20.0))]
+def _late(drawn: random.Random) -> list[Job]:
+    return [*each(drawn, 60, 1.6, "late", ("cpu", 20.0), due_s=0.001), *each(drawn, 60, 1.6, "quote", ("cpu", 20.0))]
 
 
-def _back() -> list[Job]:
-    return [*each(120, 1.8, "back", ("unseen", 30.0), ("cpu", 30.0)), *each(60, 1.8, "quote", ("cpu", 20.0))]
+def _back(drawn: random.Random) -> list[Job]:
+    return [
+        *each(drawn, 120, 1.8, "back", ("unseen", 30.0), ("cpu", 30.0)),
+        *each(drawn, 60, 1.8, "quote", ("cpu", 20.0)),
+    ]
 
 
-def _six_phases() -> list[Job]:
+def _six_phases(drawn: random.Random) -> list[Job]:
     six = (("cpu", 8.0), ("wait", 1.0)) * 6
     return [
         *[Job(0.01 * n, "six", six) for n in range(8)],
@@ -100,47 +112,73 @@ def _six_phases() -> list[Job]:
     ]
 
 
-def _spins() -> list[Job]:
-    return [*each(200, 1.6, "spins", ("spin", 60.0)), *each(60, 1.6, "quote", ("cpu", 20.0))]
+def _spins(drawn: random.Random) -> list[Job]:
+    return [*each(drawn, 200, 1.6, "spins", ("spin", 60.0)), *each(drawn, 60, 1.6, "quote", ("cpu", 20.0))]
 
 
-def _scanner() -> list[Job]:
+def _scanner(drawn: random.Random) -> list[Job]:
     found = [Job(0.0005 * n, f"/wp-{n}.php", (("cpu", 0.05),)) for n in range(700)]
     return [
         *found,
-        *each(50, 1.8, "quote", ("cpu", 20.0), from_s=0.4),
-        *each(40, 1.8, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0), from_s=0.4),
+        *each(drawn, 50, 1.8, "quote", ("cpu", 20.0), from_s=0.4),
+        *each(drawn, 40, 1.8, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0), from_s=0.4),
     ]
 
 
-def _hidden_lock() -> list[Job]:
+def _hidden_lock(drawn: random.Random) -> list[Job]:
     return [
-        *each(90, 1.6, "keeps", ("locked", 25.0)),
-        *each(60, 1.6, "wants", ("locked", 0.5)),
-        *each(90, 1.6, "quote", ("cpu", 20.0)),
+        *each(drawn, 90, 1.6, "keeps", ("locked", 25.0)),
+        *each(drawn, 60, 1.6, "wants", ("locked", 0.5)),
+        *each(drawn, 90, 1.6, "quote", ("cpu", 20.0)),
     ]
 
 
-def _without_the_gil() -> list[Job]:
-    return [*each(90, 1.8, "hashes", ("cpu", 1.0), ("native", 70.0)), *each(40, 1.8, "short", ("cpu", 6.0)),
-            *each(50, 1.8, "quote", ("cpu", 20.0))]  # fmt: skip
+def _without_the_gil(drawn: random.Random) -> list[Job]:
+    return [
+        *each(drawn, 90, 1.8, "hashes", ("cpu", 1.0), ("native", 70.0)),
+        *each(drawn, 40, 1.8, "short", ("cpu", 6.0)),
+        *each(drawn, 50, 1.8, "quote", ("cpu", 20.0)),
+    ]
 
 
-def _overload() -> list[Job]:
-    return [*each(16, 1.2, "quote", ("cpu", 20.0)), *each(30, 1.2, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0))]
+def _overload(drawn: random.Random) -> list[Job]:
+    return [
+        *each(drawn, 16, 1.2, "quote", ("cpu", 20.0)),
+        *each(drawn, 30, 1.2, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+    ]
 
 
-def _change() -> list[Job]:
-    return [*each(20, 0.6, "changes", ("cpu", 1.0)), *each(45, 1.8, "changes", ("cpu", 20.0), from_s=0.6),
-            *each(60, 1.8, "quote", ("cpu", 15.0))]  # fmt: skip
+def _change(drawn: random.Random) -> list[Job]:
+    return [
+        *each(drawn, 20, 0.6, "changes", ("cpu", 1.0)),
+        *each(drawn, 45, 1.8, "changes", ("cpu", 20.0), from_s=0.6),
+        *each(drawn, 60, 1.8, "quote", ("cpu", 15.0)),
+    ]
+
+
+def _hogs(drawn: random.Random) -> list[Job]:
+    return [
+        *each(drawn, 2_700, 4.0, "hog", ("cpu", 400.0)),
+        *each(drawn, 60, 4.0, "quote", ("wait", 10.0), ("cpu", 20.0)),
+        *each(drawn, 60, 4.0, "short", ("cpu", 6.0)),
+        *each(drawn, 25, 4.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+    ]
+
+
+def _eight_tenths(drawn: random.Random) -> list[Job]:
+    return [
+        *each(drawn, 80, 4.0, "quote", ("wait", 20.0), ("cpu", 40.0)),
+        *each(drawn, 60, 4.0, "short", ("cpu", 6.0)),
+        *each(drawn, 15, 4.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+    ]
 
 
 #: No class may take more than 1.2 times as long as without permits, on average.
-ATTACKS: dict[str, Callable[[], list[Job]]] = {
+ATTACKS: dict[str, Callable[[random.Random], list[Job]]] = {
     "a phase of 1.5 s beside quotes": _long_phase,
     "a cache that misses one time in ten": _stampede,
-    "one to ten calls before it computes": lambda: _calls(10, 20.0),
-    "one to thirty calls before 40 ms": lambda: _calls(30, 40.0),
+    "one to ten calls before it computes": lambda drawn: _calls(drawn, 10, 20.0),
+    "one to thirty calls before 40 ms": lambda drawn: _calls(drawn, 30, 40.0),
     "an endpoint of 1 ms beside one of 45": _endpoints,
     "two streaming exports": _exports,
     "late jobs": _late,
@@ -150,17 +188,19 @@ ATTACKS: dict[str, Callable[[], list[Job]]] = {
     "a scanner's storm, then real routes": _scanner,
     "a lock that nobody sees": _hidden_lock,
     "hashes of 70 ms without the GIL": _without_the_gil,
+    "phases of 400 ms now and then": _hogs,
+    "eight tenths of what it can do": _eight_tenths,
     "1.3 times as much as it can do": _overload,
     "behaviour that changes in mid-run": _change,
 }
 
 
-def pricing_mix() -> list[Job]:
+def pricing_mix(drawn: random.Random) -> list[Job]:
     """What the demo serves, at some half of a core."""
     return [
-        *each(120, 2.0, "quote", ("wait", 20.0), ("cpu", 40.0)),
-        *each(120, 2.0, "short", ("cpu", 6.0)),
-        *each(60, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
+        *each(drawn, 120, 2.0, "quote", ("wait", 20.0), ("cpu", 40.0)),
+        *each(drawn, 120, 2.0, "short", ("cpu", 6.0)),
+        *each(drawn, 60, 2.0, "light", ("cpu", 1.0), ("wait", 10.0), ("cpu", 1.0)),
     ]
 
 

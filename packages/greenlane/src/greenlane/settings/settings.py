@@ -77,7 +77,7 @@ class Settings:
         reason="At 0.9 of a worker, giving up after 250 ms or 1 s adds competitors, and every tail grows.",
     )  # fmt: skip
     share_ms: float = declare(
-        100.0, "CPU after which the holder of a permit shares it: the next phase computes beside it.",
+        100.0, "CPU after which the holder of a permit shares it: the next three compute beside it.",
         unit="ms", low=1, high=60_000,
         reason="Best in the model, together with 50; at 20 two long phases compete too often (docs/design/0024).",
     )  # fmt: skip
