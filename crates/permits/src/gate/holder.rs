@@ -77,6 +77,8 @@ pub(super) struct Holder {
     cpu_moved: Option<(u64, u64)>,
     /// When its clock was last read for that.
     watched_ns: u64,
+    /// Whether it has not moved since it could have had the GIL.
+    pub(super) was_offered_the_gil: bool,
     pub(super) look_at_ns: u64,
     /// (when, CPU clock) at the last look.
     looked: (u64, u64),
@@ -115,6 +117,7 @@ impl Holder {
             lent: Lent::No,
             cpu_moved: None,
             watched_ns: 0,
+            was_offered_the_gil: false,
             look_at_ns: now_ns + FIRST_LOOK_NS,
             looked: (now_ns, cpu_ns),
             found_free: 0,
@@ -186,6 +189,11 @@ impl Holder {
         cpu_ns.saturating_sub(seen_ns) * 2 >= now_ns.saturating_sub(when_ns)
     }
 
+    /// It could have had the GIL just now. The watcher may have waited long for it, and was not late.
+    pub(super) fn offered_the_gil(&mut self, now_ns: u64) {
+        (self.was_offered_the_gil, self.watched_ns) = (true, now_ns);
+    }
+
     /// Whether its thread has used no CPU for `still_ns`, although it could have; remembers when it last did.
     pub(super) fn stands_still(&mut self, now_ns: u64, still_ns: u64) -> bool {
         let Some(cpu_ns) = clock::read(self.face.cpu_clock()) else {
@@ -201,6 +209,7 @@ impl Holder {
             }
             _ => {
                 self.cpu_moved = Some((now_ns, cpu_ns));
+                self.was_offered_the_gil = false;
                 false
             }
         }

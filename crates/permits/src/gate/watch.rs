@@ -45,6 +45,7 @@ impl Gate {
         self.charge(&mut state, now_ns, counters);
         let still_ns = self.still_ns.load(Ordering::Relaxed);
         let mut look_at = None;
+        let mut to_offer = None;
         let mut to_lend = None;
         let mut outlasts = None;
         let mut pause_ns = WATCH_NS;
@@ -77,6 +78,10 @@ impl Gate {
             } else if holder.has_used(self.bounds.share_ns) {
                 to_lend = Some((held, Lent::Shared, &counters.lent_overrun));
             } else if holder.stands_still(now_ns, still_ns) {
+                if self.has_gil() && !holder.was_offered_the_gil {
+                    to_offer = Some(held);
+                    continue;
+                }
                 to_lend = Some((held, holder.still(), &counters.lent_still));
             } else if self.has_gil() && now_ns >= holder.look_at_ns {
                 let (face, learns) = (Arc::clone(&holder.face), holder.learns.clone());
@@ -104,9 +109,23 @@ impl Gate {
         if let Some((face, ticket)) = to_stop {
             boundaries::ask_to_stop(&face, ticket, || self.is_holder(ticket));
         }
+        if let Some(held) = to_offer {
+            self.offer_the_gil(held);
+            return WATCH_NS;
+        }
         match look_at {
             Some((held, face, learns, busy)) => self.look(held, &face, busy, learns, counters),
             None => pause_ns,
+        }
+    }
+
+    /// Takes the GIL and gives it back: a holder that waits for it, while who has it waits for a core, then has it or is
+    /// runnable at the next look.
+    fn offer_the_gil(&self, held: u64) {
+        Python::try_attach(|_| ());
+        let now_ns = clock::monotonic_ns();
+        if let Some(holder) = self.locked_at(now_ns).holders.get_mut(&held) {
+            holder.offered_the_gil(now_ns);
         }
     }
 

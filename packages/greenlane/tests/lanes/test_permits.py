@@ -225,7 +225,7 @@ def test_a_route_pays_what_it_waits_and_gains_what_others_wait_for_it() -> None:
     assert 0 < first["others_waited_ns"] <= other["waited_ns"]
 
 
-def test_waiters_that_are_let_go_open_the_way_for_those_behind_them() -> None:
+def test_a_short_phase_goes_beside_a_long_holder_past_a_long_one_that_waits() -> None:
     given = permits(share_ms=60_000)
     for route, cpu_ms in (("GET /long", 40), ("GET /other", 40), ("GET /short", 6)):
         teach(given, route, cpu_ms=cpu_ms, runs=3)
@@ -239,14 +239,16 @@ def test_waiters_that_are_let_go_open_the_way_for_those_behind_them() -> None:
 
     works = [(came_ns, "GET /long", True), (came_ns - 500_000_000, "GET /other", False), (came_ns, "GET /short", False)]
     threads = [threading.Thread(target=job, args=work) for work in works]
-    for waiting, thread in enumerate(threads):
+    for thread, pressure in zip(threads, [(1, 0), (1, 1)], strict=False):
         thread.start()
-        until(lambda waiting=waiting: given.pressure() == (1, waiting))  # type: ignore[misc]
-    given.set_mode("off", "GET /other")
+        until(lambda pressure=pressure: given.pressure() == pressure)  # type: ignore[misc]
+    threads[2].start()
     until(lambda: not threads[2].is_alive())
+    assert threads[1].is_alive() and given.pressure() == (1, 1)
+    given.set_mode("off", "GET /other")
+    until(lambda: not threads[1].is_alive())
     stop.set()
-    for thread in threads:
-        thread.join(10)
+    threads[0].join(10)
     assert (given.turns()["GET /short"]["express"], given.turns()["GET /other"]["skipped"]) == (1, 1)
     assert all_returned(given)
 
