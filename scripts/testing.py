@@ -4,7 +4,8 @@
 
 `fast`: what takes under 0.25 s each, on both cores; few examples of Hypothesis, hazards with permits on. `system`: all
 the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
-pytest's it is one run of that kind. Exit 0: every part passed.
+pytest's it is one run of that kind. A test with a server, or one that measures, that failed twice is run once more at
+the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: How many of the slowest are named.
 SLOWEST: Final = 20
+#: Tests that are run a third time; more than these is no disturbance.
+MOST_ALONE: Final = 12
 
 _FAST: Final = "not slow and not system and not measured and not soak"
 _REST: Final = "(slow or hypothesis) and not system and not measured and not soak"
@@ -100,9 +103,14 @@ def main(argv: Sequence[str]) -> int:
             os.environ["TESTS_PROFILE"] = "thorough"
         if arguments:
             return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
-        code = max([beside(parts) for parts in PLANS[kind]])
-        _tell(Path(told))
-    return code
+        codes = [beside(parts) for parts in PLANS[kind]]
+        runs = list(_runs(Path(told)))
+        failed = sorted({test for run in runs for test in run["failed"]})
+        if max(codes) == 1 and 0 < len(failed) <= MOST_ALONE and not any(run["final"] for run in runs):
+            print(f"== alone, in a new process: {len(failed)}", *failed, sep="\n   ", flush=True)
+            codes = [subprocess.run([*_PYTEST, *_LONG, *failed], check=False).returncode]
+        _tell(runs, failed)
+    return max(codes)
 
 
 def beside(parts: Sequence[Part]) -> int:
@@ -131,10 +139,9 @@ def beside(parts: Sequence[Part]) -> int:
     return max(0 if code == 5 else abs(code) for code in codes)
 
 
-def _tell(folder: Path) -> None:
-    runs = list(_runs(folder))
+def _tell(runs: Sequence[dict[str, Any]], alone: Sequence[str]) -> None:
     slowest = sorted(((seconds, test) for run in runs for test, seconds in run["seconds"].items()), reverse=True)
-    again = sorted(test for run in runs for test in run["again"])
+    again = sorted([*(test for run in runs for test in run["again"]), *alone])
     print(f"== the {SLOWEST} slowest tests of {len(slowest)}")
     for seconds, test in slowest[:SLOWEST]:
         print(f"   {seconds:6.1f} s {test}")
@@ -150,7 +157,7 @@ def _tell(folder: Path) -> None:
         print(f"   {test}")
 
 
-def _runs(folder: Path) -> Iterator[dict[str, dict[str, float]]]:
+def _runs(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         yield json.loads(path.read_text("utf-8"))
 

@@ -1,8 +1,9 @@
-"""Tests that a busy machine may disturb are made again: up to three runs, and the first that holds counts.
+"""Runs tests again that a busy machine may disturb: up to three runs, and one that passes is enough.
 
-Which: those with a real server (`system`), and those that assert shares or times of a run of their own (`measured`). A
-defect that is there every time fails all three. Each run that did not hold is told at the end, with its reason, so that
-what happens now and then is seen and not hidden; the fixtures of a test, and with them its servers, are made again.
+Which: those with a real server (`system`), and those that assert shares or times of a run of their own (`measured`).
+The second run is in the same process, with new fixtures of the test. The third is alone in a new process
+(scripts/testing.py): neither neighbours count there, nor what an earlier run left in a server of the module. A defect
+that is there every time fails all three. Each run that failed is printed at the end, with its reason.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Final
 
 import pytest
 
-#: Further runs of a test whose first one did not hold.
-MORE_RUNS: Final = 2
+#: Further runs in this process of a test whose first one failed.
+MORE_RUNS: Final = 1
 _NAME: Final = "disturbed"
 
 
@@ -34,11 +35,18 @@ class Disturbed:
         self.told: list[tuple[str, str]] = []
         #: Test -> how long all its runs took, with set-up and teardown.
         self.seconds: dict[str, float] = {}
+        self.may_be_disturbed: set[str] = set()
+        #: Those of them that failed each time.
+        self.failed: set[str] = set()
+        #: Whether anything else failed: that is final.
+        self.final = False
 
     @pytest.hookimpl(trylast=True)  # after those that mark their folder's tests
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("system") or item.get_closest_marker("measured"):
+                if not item.get_closest_marker("flaky"):  # else it says itself when it may be run again
+                    self.may_be_disturbed.add(item.nodeid)
                 item.add_marker(pytest.mark.flaky(reruns=MORE_RUNS))
 
     @pytest.hookimpl(wrapper=True)
@@ -52,6 +60,13 @@ class Disturbed:
         self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
         if str(report.outcome) == "rerun":
             self.told.append((report.nodeid, report.longreprtext))
+        elif report.failed and report.nodeid in self.may_be_disturbed:
+            self.failed.add(report.nodeid)
+        elif report.failed:
+            self.final = True
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.final |= report.failed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.told:
@@ -61,7 +76,12 @@ class Disturbed:
         folder = os.environ.get("TESTS_TOLD")
         worker = os.environ.get("PYTEST_XDIST_WORKER")
         if folder and not worker and Path(folder).is_dir():  # of scripts/testing.py, which adds them up
-            said = {"seconds": self.seconds, "again": [test for test, _ in self.told]}
+            said = {
+                "seconds": self.seconds,
+                "again": [test for test, _ in self.told],
+                "failed": sorted(self.failed),
+                "final": self.final,
+            }
             Path(folder, f"{os.getpid()}.json").write_text(json.dumps(said), encoding="utf-8")
 
 

@@ -33,6 +33,13 @@ at_once = 4
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory) as running:
+        yield running
+
+
+@contextlib.contextmanager
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service with a second version, "next"."""
     folder, version = tmp_path_factory.mktemp("served"), tmp_path_factory.mktemp("next")
     text = (APPS / "held.py").read_text()
     (version / "held.py").write_text(text.replace("said = [os.getpid(),", 'said = ["next",'))
@@ -100,22 +107,22 @@ def test_what_cannot_be_is_named(served: Served) -> None:
     assert "ROUTE" in divert(served, "x", "--to", "next", "--share", "5%", code=2)["said"]
 
 
-def test_a_version_and_a_lane_taken_out_by_hup_end_what_they_have(served: Served) -> None:
-    """The last of this module's service."""
-    divert(served, "*", "--to", "next", "--share", "50%")
-    divert(served, "/bikes/*", "--to", "next", "--share", "100%")
-    with contextlib.closing(served.connection()) as held, Clients(served, kept=3, new=3) as clients:
-        held.request("GET", "/bikes/hold?last")
-        until(lambda: "last" in served.order())
-        until(lambda: clients.answers["next"])
-        served.configure("workers = 2\n")
-        served.reload()()
-        clients.some_more()
-        (served.folder / "last.let_go").touch()
-        assert held.getresponse().read().startswith(b"next")
-    assert clients.failures == []
-    assert new(served, "/bikes/7") == 0
-    served.serving(2)
+def test_a_version_and_a_lane_taken_out_by_hup_end_what_they_have(tmp_path_factory: pytest.TempPathFactory) -> None:
+    with serving(tmp_path_factory) as served:
+        divert(served, "*", "--to", "next", "--share", "50%")
+        divert(served, "/bikes/*", "--to", "next", "--share", "100%")
+        with contextlib.closing(served.connection()) as held, Clients(served, kept=3, new=3) as clients:
+            held.request("GET", "/bikes/hold?last")
+            until(lambda: "last" in served.order())
+            until(lambda: clients.answers["next"])
+            served.configure("workers = 2\n")
+            served.reload()()
+            clients.some_more()
+            (served.folder / "last.let_go").touch()
+            assert held.getresponse().read().startswith(b"next")
+        assert clients.failures == []
+        assert new(served, "/bikes/7") == 0
+        served.serving(2)
 
 
 def test_a_version_comes_by_hup_and_one_that_does_not_start_changes_nothing(
