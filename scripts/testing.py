@@ -4,8 +4,8 @@
 
 `fast`: what takes under 0.25 s each, on both cores; few examples of Hypothesis, hazards with permits on. `system`: all
 the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
-pytest's it is one run of that kind. A test with a server, or one that measures, that failed twice is run once more at
-the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed.
+pytest's it is one run of that kind. A test with a server, or one that measures, that failed in a part is run again at
+the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, but for tests that passed alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +26,10 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: How many of the slowest are named.
 SLOWEST: Final = 20
-#: Tests that are run a third time; more than these is no disturbance.
+#: Tests that are run again alone; more than these is no disturbance.
 MOST_ALONE: Final = 12
+#: What a part that is interrupted has to say which of its tests have failed.
+LAST_WORDS_S: Final = 20
 
 _FAST: Final = "not slow and not system and not measured and not soak"
 _REST: Final = "(slow or hypothesis) and not system and not measured and not soak"
@@ -91,52 +93,102 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
 _WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", f"not soak and not ({_FAST})", *_LONG)}
 
 
+@dataclass(frozen=True)
+class Ended:
+    """How one run of pytest ended."""
+
+    #: As subprocess gives it: a signal's is negative.
+    code: int
+    #: What tests/disturbed.py has written; None = it ended before, so that its exit code says nothing.
+    said: dict[str, Any] | None
+
+    @property
+    def passed(self) -> bool:
+        """Also when nothing was selected."""
+        return self.code in (0, 5) and self.said is not None
+
+    def __str__(self) -> str:
+        if self.said is None:
+            return f"pytest itself, exit code {self.code}"
+        return "\n   ".join([f"exit code {self.code}", *self.said["final"], *self.said["failed"]])
+
+    def to_repeat(self) -> list[str]:
+        """Its failed tests, if nothing but tests failed that may be run again; else none."""
+        if self.code != 1 or self.said is None or self.said["final"]:
+            return []
+        return list(self.said["failed"])
+
+
 def main(argv: Sequence[str]) -> int:
     """Run them; gives the exit code."""
     if not argv or argv[0] not in PLANS:
         print(f"run the tests: kind={argv[:1]}, expected one of {sorted(PLANS)}", file=sys.stderr)
         return 2
     kind, arguments = argv[0], argv[1:]
+    if kind == "system":
+        os.environ["TESTS_PROFILE"] = "thorough"
+    if arguments:
+        return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
     with tempfile.TemporaryDirectory() as told:
         os.environ["TESTS_TOLD"] = told
-        if kind == "system":
-            os.environ["TESTS_PROFILE"] = "thorough"
-        if arguments:
-            return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
-        codes = [beside(parts) for parts in PLANS[kind]]
-        runs = list(_runs(Path(told)))
-        failed = sorted({test for run in runs for test in run["failed"]})
-        if max(codes) == 1 and 0 < len(failed) <= MOST_ALONE and not any(run["final"] for run in runs):
-            print(f"== alone, in a new process: {len(failed)}", *failed, sep="\n   ", flush=True)
-            codes = [subprocess.run([*_PYTEST, *_LONG, *failed], check=False).returncode]
-        _tell(runs, failed)
-    return max(codes)
+        return in_turn([[part.command() for part in parts] for parts in PLANS[kind]])
 
 
-def beside(parts: Sequence[Part]) -> int:
-    """Run them at the same time, the first one's output as it comes; gives the greatest exit code."""
-    first, *others = parts
+def in_turn(commands: Sequence[Sequence[Sequence[str]]]) -> int:
+    """Run these commands of pytest one after the other, what stands together side by side; gives the exit code.
+
+    They tell what they did in the folder TESTS_TOLD.
+    """
+    ended = [one for together in commands for one in beside(together)]
+    alone = repeated_alone(ended)
+    last = ended
+    if alone:
+        print(f"== alone, in a new process: {len(alone)}", *alone, sep="\n   ", flush=True)
+        last = beside([[*_PYTEST, *_LONG, *alone]])
+    _tell([one.said for one in ended if one.said], alone)
+    wrong = [one for one in last if not one.passed]
+    for one in wrong:
+        print(f"== failed: {one}")
+    return 1 if wrong else 0
+
+
+def repeated_alone(ended: Sequence[Ended]) -> list[str]:
+    """The tests that decide when they are run again alone; none = what these runs say is final."""
+    failed = [one.to_repeat() for one in ended if not one.passed]
+    tests = sorted({test for one in failed for test in one})
+    return tests if all(failed) and len(tests) <= MOST_ALONE else []
+
+
+def beside(commands: Sequence[Sequence[str]]) -> list[Ended]:
+    """Run them at the same time, the first one's output as it comes."""
     with contextlib.ExitStack() as stack:
-        heard = [stack.enter_context(tempfile.TemporaryFile()) for _ in others]
+        heard = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands[1:]]
         # Not a shell's background job: those ignore Ctrl-C, and so would the programs that they test.
         running = [
-            subprocess.Popen(one.command(), stdout=said, stderr=subprocess.STDOUT)
-            for one, said in zip(others, heard, strict=True)
+            subprocess.Popen(one, stdout=said, stderr=subprocess.STDOUT if said else None)
+            for one, said in zip(commands, [None, *heard], strict=True)
         ]
         try:
-            codes = [subprocess.run(first.command(), check=False).returncode]
-            codes += [one.wait() for one in running]
-        finally:
             for one in running:
-                if one.poll() is None:
-                    one.terminate()
                 one.wait()
-        for said in heard:
-            said.seek(0)
-            sys.stdout.write(said.read().decode(errors="replace"))
-        sys.stdout.flush()
-    # A signal's is negative; 5 = a part of which nothing was selected.
-    return max(0 if code == 5 else abs(code) for code in codes)
+        finally:
+            # Interrupted: so are they, by the same Ctrl-C.
+            for one in running:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    one.wait(LAST_WORDS_S)
+                if one.poll() is None:
+                    one.kill()
+                    one.wait()
+            for said in heard:
+                said.seek(0)
+                sys.stdout.write(said.read().decode(errors="replace"))
+            sys.stdout.flush()
+    return [Ended(one.returncode, _said(one.pid)) for one in running]
+
+
+def _said(pid: int) -> dict[str, Any] | None:
+    path = Path(os.environ["TESTS_TOLD"], f"{pid}.json")
+    return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
 def _tell(runs: Sequence[dict[str, Any]], alone: Sequence[str]) -> None:
@@ -155,11 +207,6 @@ def _tell(runs: Sequence[dict[str, Any]], alone: Sequence[str]) -> None:
     print(f"== repeated: {len(again)}")
     for test in again:
         print(f"   {test}")
-
-
-def _runs(folder: Path) -> Iterator[dict[str, Any]]:
-    for path in sorted(folder.glob("*.json")):
-        yield json.loads(path.read_text("utf-8"))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Runs tests again that a busy machine may disturb: up to three runs, and one that passes is enough.
+"""Runs tests again that a busy machine may disturb: one run that passes is enough.
 
 Which: those with a real server (`system`), and those that assert shares or times of a run of their own (`measured`).
-The second run is in the same process, with new fixtures of the test. The third is alone in a new process
-(scripts/testing.py): neither neighbours count there, nor what an earlier run left in a server of the module. A defect
-that is there every time fails all three. Each run that failed is printed at the end, with its reason.
+The second run is in the same process, with new fixtures of the test. If it fails too, scripts/testing.py runs the test
+alone in a new process, there again up to twice: neither neighbours count there, nor what an earlier run left in a
+server of the module. A defect that is there every time fails all of them. Each run that failed is printed at the end,
+with its reason.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Disturbed:
         self.may_be_disturbed: set[str] = set()
         #: Those of them that failed each time.
         self.failed: set[str] = set()
-        #: Whether anything else failed: that is final.
-        self.final = False
+        #: Everything else that failed: that is final.
+        self.final: set[str] = set()
 
     @pytest.hookimpl(trylast=True)  # after those that mark their folder's tests
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -63,10 +64,11 @@ class Disturbed:
         elif report.failed and report.nodeid in self.may_be_disturbed:
             self.failed.add(report.nodeid)
         elif report.failed:
-            self.final = True
+            self.final.add(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        self.final |= report.failed
+        if report.failed:
+            self.final.add(report.nodeid)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.told:
@@ -80,7 +82,7 @@ class Disturbed:
                 "seconds": self.seconds,
                 "again": [test for test, _ in self.told],
                 "failed": sorted(self.failed),
-                "final": self.final,
+                "final": sorted(self.final),
             }
             Path(folder, f"{os.getpid()}.json").write_text(json.dumps(said), encoding="utf-8")
 
