@@ -6,16 +6,21 @@
 the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
 pytest's it is one run of that kind. A test with a server, or one that measures, that failed in a part is run again at
 the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, but for tests that passed alone.
+
+`TESTS_LIMIT_S`: after this many seconds what runs is interrupted and says what has failed; nothing else is run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
@@ -131,25 +136,32 @@ def main(argv: Sequence[str]) -> int:
         return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
     with tempfile.TemporaryDirectory() as told:
         os.environ["TESTS_TOLD"] = told
-        return in_turn([[part.command() for part in parts] for parts in PLANS[kind]])
+        limit_s = float(os.environ.get("TESTS_LIMIT_S", "inf"))
+        return in_turn([[part.command() for part in parts] for parts in PLANS[kind]], limit_s)
 
 
-def in_turn(commands: Sequence[Sequence[Sequence[str]]]) -> int:
+def in_turn(commands: Sequence[Sequence[Sequence[str]]], limit_s: float = math.inf) -> int:
     """Run these commands of pytest one after the other, what stands together side by side; gives the exit code.
 
     They tell what they did in the folder TESTS_TOLD.
     """
-    ended = [one for together in commands for one in beside(together)]
+    end_s = time.monotonic() + limit_s
+    ended = []
+    for together in commands:
+        ended += beside(together, end_s)
+        if time.monotonic() >= end_s:
+            print(f"== ended at the limit of {limit_s:.0f} s", flush=True)
+            break
     alone = repeated_alone(ended)
     last = ended
     if alone:
         print(f"== alone, in a new process: {len(alone)}", *alone, sep="\n   ", flush=True)
-        last = beside([[*_PYTEST, *_LONG, *alone]])
+        last = beside([[*_PYTEST, *_LONG, *alone]], end_s)
     _tell([one.said for one in ended if one.said], alone)
     wrong = [one for one in last if not one.passed]
     for one in wrong:
         print(f"== failed: {one}")
-    return 1 if wrong else 0
+    return 1 if wrong or time.monotonic() >= end_s else 0
 
 
 def repeated_alone(ended: Sequence[Ended]) -> list[str]:
@@ -159,8 +171,8 @@ def repeated_alone(ended: Sequence[Ended]) -> list[str]:
     return tests if all(failed) and len(tests) <= MOST_ALONE else []
 
 
-def beside(commands: Sequence[Sequence[str]]) -> list[Ended]:
-    """Run them at the same time, the first one's output as it comes."""
+def beside(commands: Sequence[Sequence[str]], end_s: float) -> list[Ended]:
+    """Run them at the same time until then, the first one's output as it comes."""
     with contextlib.ExitStack() as stack:
         heard = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands[1:]]
         # Not a shell's background job: those ignore Ctrl-C, and so would the programs that they test.
@@ -169,10 +181,13 @@ def beside(commands: Sequence[Sequence[str]]) -> list[Ended]:
             for one, said in zip(commands, [None, *heard], strict=True)
         ]
         try:
-            for one in running:
-                one.wait()
+            while any(one.poll() is None for one in running) and time.monotonic() < end_s:
+                time.sleep(0.1)
         finally:
-            # Interrupted: so are they, by the same Ctrl-C.
+            # Ctrl-C: they have had it, too.
+            for one in running:
+                if time.monotonic() >= end_s:
+                    one.send_signal(signal.SIGINT)
             for one in running:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     one.wait(LAST_WORDS_S)

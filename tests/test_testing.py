@@ -95,7 +95,9 @@ RUNNER = """
 import os, sys
 from scripts import testing
 pytest = [sys.executable, "-m", "pytest", "-q"]
-sys.exit(testing.in_turn([[[*pytest, *sys.argv[1:], "test_case.py"], [*pytest, "test_neighbour.py"]]]))
+limit_s, *options = sys.argv[1:]
+parts = [[*pytest, *options, "test_case.py"], [*pytest, "test_neighbour.py"]]
+sys.exit(testing.in_turn([parts], float(limit_s)))
 """
 HEAD = "import os, pathlib, time, pytest\nONCE = pathlib.Path(__file__).with_suffix('.once')\n"
 NEIGHBOUR = """
@@ -111,21 +113,34 @@ def test_later():
 @pytest.mark.parametrize("case", CASES)
 def test_a_part_is_green_if_what_failed_passes_alone_and_nothing_else_is_wrong(case: str, tmp_path: Path) -> None:
     source, options, code, said = CASES[case]
-    (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.fixtures"]\n')
-    (tmp_path / "pytest.ini").write_text(
+    done = run(tmp_path, source, *options.split())
+    assert said in done.stdout
+    assert done.returncode == code, done.stdout
+
+
+@pytest.mark.slow
+def test_at_the_limit_what_runs_is_interrupted_and_says_what_has_failed(tmp_path: Path) -> None:
+    done = run(tmp_path, MAY_BE + "def test_other(): assert False\ndef test_it(): time.sleep(600)", limit_s=6)
+    assert "== ended at the limit of 6 s" in done.stdout
+    assert done.returncode == 1
+
+
+def run(folder: Path, source: str, *options: str, limit_s: float = 600) -> subprocess.CompletedProcess[str]:
+    (folder / "conftest.py").write_text('pytest_plugins = ["tests.fixtures"]\n')
+    (folder / "pytest.ini").write_text(
         "[pytest]\naddopts = -p pytest_rerunfailures -p pytest_timeout\nmarkers =\n    system: .\n    measured: .\n"
     )
-    (tmp_path / "test_case.py").write_text(HEAD + source)
-    (tmp_path / "test_neighbour.py").write_text(HEAD + NEIGHBOUR)
-    (tmp_path / "told").mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", RUNNER, *options.split()],
-        cwd=tmp_path,
+    (folder / "test_case.py").write_text(HEAD + source)
+    (folder / "test_neighbour.py").write_text(HEAD + NEIGHBOUR)
+    (folder / "told").mkdir()
+    return subprocess.run(
+        [sys.executable, "-c", RUNNER, str(limit_s), *options],
+        cwd=folder,
         env={
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            "TESTS_TOLD": str(tmp_path / "told"),
+            "TESTS_TOLD": str(folder / "told"),
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -133,5 +148,3 @@ def test_a_part_is_green_if_what_failed_passes_alone_and_nothing_else_is_wrong(c
         timeout=60,
         check=False,
     )
-    assert said in done.stdout
-    assert done.returncode == code, done.stdout
