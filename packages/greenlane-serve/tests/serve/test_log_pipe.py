@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.serve.served import Served
+from tests.serve.served import Served, until
 from tests.serve.wire import bystander
 
 from greenlane_serve.processes import LogLost, opened_anew
@@ -49,5 +49,5 @@ def test_an_applications_output_waits_for_its_reader_whatever_the_front_does(wir
         (flags,) = [line for line in Path(f"/proc/{pid}/fdinfo/1").read_text().splitlines() if "flags" in line]
         return not int(flags.split()[1], 8) & os.O_NONBLOCK
 
-    assert not blocks(wired.front())
+    until(lambda: not blocks(wired.front()))  # it logs after the answer, and sets the flag with its first line
     assert [blocks(pid) for pid in wired.workers()] == [True, True]
