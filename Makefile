@@ -102,7 +102,7 @@ test-system: feed-native offers-go ## tests with real servers and a browser (ins
 	scripts/servers
 	FEED_PROFILE=quick $(BIN)/python scripts/testing.py system $(ARGS)
 
-soak: build ## minutes: a service with client aborts and thread deaths; workers that are killed; 20,000 orders under faults
+soak: build ## minutes: client aborts, thread deaths, workers that are killed, 20,000 orders under faults, attacks on permits
 	$(PYTEST) -m soak --timeout 600 $(ARGS)
 
 test-all: test ## make test, then the tests on each other CPython of this machine (3.11 to 3.15) in its own .venv-3.x

@@ -12,7 +12,6 @@ the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed,
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -68,33 +67,30 @@ def _everywhere() -> list[str]:
 
 
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
-#: Three runs side by side, each about as long as the others: they mostly wait, each for servers of its own.
-_HOSTS: Final = (
-    "packages/greenlane/tests/hosts", "packages/greenlane/tests/lanes", "tests/servers", "systems/offers/tests",
-    "systems/pos/tests", "tests/system",
-)  # fmt: skip
-_WAITING: Final = ("packages/greenlane-work/tests",)
-#: Counts what a load makes of it, so with one neighbour at most.
 _SERVE: Final = ("packages/greenlane-serve/tests",)
-_PROGRAMS: Final = ("systems/feed/tests", "packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
+_WORK: Final = ("packages/greenlane-work/tests",)
+_HOSTS: Final = ("packages/greenlane/tests/hosts", "tests/servers", "tests/system")
+_SYSTEMS: Final = ("systems/offers/tests", "systems/pos/tests", "systems/feed/tests")
+_TOOLS: Final = ("packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
 #: What places work measures shares that neighbours seldom change.
 _PLACEMENT: Final = ("packages/greenlane/tests/placement",)
-_SIDE_BY_SIDE: Final = (_PROGRAMS, _HOSTS, _WAITING)
 
-#: kind -> what is run one after the other; what stands together is run side by side.
+#: kind -> what is run one after the other; of what stands together, so many at a time. They mostly wait, each for
+#: servers of its own. The longest come first.
 PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "fast": ((Part(_FAST, options=_BOTH_CORES),),),
     "system": (
         (Part(_REST, options=_BOTH_CORES),),
-        tuple(Part(_SERVERS, paths=paths, options=_LONG) for paths in _SIDE_BY_SIDE),
         (
-            Part(_SERVERS, paths=_SERVE, options=_LONG),
-            Part(_SERVERS, without=tuple(path for paths in (*_SIDE_BY_SIDE, _SERVE) for path in paths), options=_LONG),
+            *(Part(_SERVERS, paths=paths, options=_LONG) for paths in (_SERVE, _WORK, _HOSTS, _SYSTEMS, _TOOLS)),
             Part(_MEASURED, paths=_PLACEMENT, options=_LONG),
+            Part(_SERVERS, without=(*_SERVE, *_WORK, *_HOSTS, *_SYSTEMS, *_TOOLS), options=_LONG),
         ),
         (Part(_MEASURED, without=_PLACEMENT, options=_LONG),),
     ),
 }
+#: How many of those that stand together run at a time.
+AT_A_TIME: Final = 3
 _WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", f"not soak and not ({_FAST})", *_LONG)}
 
 
@@ -141,7 +137,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def in_turn(commands: Sequence[Sequence[Sequence[str]]], limit_s: float = math.inf) -> int:
-    """Run these commands of pytest one after the other, what stands together side by side; gives the exit code.
+    """Run these commands of pytest in this order, what stands together side by side; gives the exit code.
 
     They tell what they did in the folder TESTS_TOLD.
     """
@@ -172,38 +168,47 @@ def repeated_alone(ended: Sequence[Ended]) -> list[str]:
 
 
 def beside(commands: Sequence[Sequence[str]], end_s: float) -> list[Ended]:
-    """Run them at the same time until then, the first one's output as it comes."""
-    with contextlib.ExitStack() as stack:
-        heard = [stack.enter_context(tempfile.TemporaryFile()) for _ in commands[1:]]
+    """Run them, AT_A_TIME of them side by side, until then; those that were not begun have not passed.
+
+    The output of one alone is seen as it comes, that of several when each has ended.
+    """
+    left, running, ended = list(commands), list[_Running](), list[Ended]()
+    try:
+        while (left or running) and time.monotonic() < end_s:
+            while left and len(running) < AT_A_TIME:
+                running.append(_Running(left.pop(0), live=len(commands) == 1))
+            over = [one for one in running if one.process.poll() is not None]
+            running = [one for one in running if one not in over]
+            ended += [one.ended() for one in over]
+            time.sleep(0.05)
+        for one in running:
+            one.process.send_signal(signal.SIGINT)
+    finally:
+        # Interrupted, by us or by Ctrl-C, which they have had, too.
+        ended += [one.ended() for one in running]
+    return [*ended, *(Ended(-signal.SIGINT, None) for _ in left)]
+
+
+class _Running:
+    def __init__(self, command: Sequence[str], *, live: bool) -> None:
+        self._heard = None if live else tempfile.TemporaryFile()
         # Not a shell's background job: those ignore Ctrl-C, and so would the programs that they test.
-        running = [
-            subprocess.Popen(one, stdout=said, stderr=subprocess.STDOUT if said else None)
-            for one, said in zip(commands, [None, *heard], strict=True)
-        ]
+        self.process = subprocess.Popen(command, stdout=self._heard, stderr=self._heard and subprocess.STDOUT)
+
+    def ended(self) -> Ended:
+        """Wait for its last words, and give its output."""
         try:
-            while any(one.poll() is None for one in running) and time.monotonic() < end_s:
-                time.sleep(0.1)
-        finally:
-            # Ctrl-C: they have had it, too.
-            for one in running:
-                if time.monotonic() >= end_s:
-                    one.send_signal(signal.SIGINT)
-            for one in running:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    one.wait(LAST_WORDS_S)
-                if one.poll() is None:
-                    one.kill()
-                    one.wait()
-            for said in heard:
-                said.seek(0)
-                sys.stdout.write(said.read().decode(errors="replace"))
-            sys.stdout.flush()
-    return [Ended(one.returncode, _said(one.pid)) for one in running]
-
-
-def _said(pid: int) -> dict[str, Any] | None:
-    path = Path(os.environ["TESTS_TOLD"], f"{pid}.json")
-    return json.loads(path.read_text("utf-8")) if path.is_file() else None
+            self.process.wait(LAST_WORDS_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if self._heard is not None:
+            with self._heard as heard:
+                heard.seek(0)
+                sys.stdout.write(heard.read().decode(errors="replace"))
+                sys.stdout.flush()
+        path = Path(os.environ["TESTS_TOLD"], f"{self.process.pid}.json")
+        return Ended(self.process.returncode, json.loads(path.read_text("utf-8")) if path.is_file() else None)
 
 
 def _tell(runs: Sequence[dict[str, Any]], alone: Sequence[str]) -> None:

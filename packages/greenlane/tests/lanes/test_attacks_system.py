@@ -16,7 +16,8 @@ from tests.lanes.attacks import ATTACKS, Job, pricing_mix, ran
 from tests.lanes.burners import permits
 from tests.lanes.quotas import quota
 
-pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.measured]
+# Times, with one core for each run: `make soak`. What CI holds are the decisions (crates/policy) and their counts.
+pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.measured, pytest.mark.soak]
 
 #: Interleaved, each with other arrivals: with one pattern of arrivals alone a rule may pass by luck.
 _REPETITIONS = 4
