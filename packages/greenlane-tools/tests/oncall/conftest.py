@@ -21,6 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if _FOLDER in item.path.parents:
             item.add_marker(pytest.mark.system)
+            item.add_marker(pytest.mark.measured)  # of whom a wait is said: with neighbours it is theirs, too
             item.add_marker(pytest.mark.timeout(150))
 
 

@@ -61,8 +61,8 @@ def test_a_wrong_clock_is_not_believed(off_s: int) -> None:
 
 def test_the_first_header_that_is_there_counts() -> None:
     now_s = time.time()
-    environ = {"HTTP_X_QUEUE_START": f"t={now_s - 1}", "HTTP_X_REQUEST_START": f"t={now_s - 2}"}
-    assert 2 <= (time.monotonic_ns() - front_clock.environ_arrival_ns(environ)) / 1e9 < 2.5
+    environ = {"HTTP_X_QUEUE_START": f"t={now_s - 1}", "HTTP_X_REQUEST_START": f"t={now_s - 200}"}
+    assert 200 <= (time.monotonic_ns() - front_clock.environ_arrival_ns(environ)) / 1e9 < 300
     assert front_clock.environ_arrival_ns({}) == 0
 
 

@@ -128,4 +128,5 @@ def connecting(path: Path) -> int:
 
 
 def reason(error: Exception) -> str:
+    """The operating system's words for it, else its own; its type where it has none."""
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
