@@ -14,10 +14,16 @@ import venv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.where import ROOT
 
-_INSTALL_S = 420.0
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
+
+_INSTALL_S = 150.0
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,12 @@ class Application:
     together: int = 4
     #: Of each path.
     requests: int = 30
+    #: Installed and tried by `make soak` only: what CI would wait for is pip.
+    soak: bool = False
+
+    def param(self) -> ParameterSet:
+        """For parametrize."""
+        return pytest.param(self, id=self.name, marks=[pytest.mark.soak] if self.soak else [])
 
 
 _HTTPBIN = {
@@ -70,6 +82,7 @@ APPLICATIONS: tuple[Application, ...] = (
             "/api/4/processlist": "GET /api/4/{plugin}",
         },
         "/api/4/status",
+        soak=True,
     ),
     Application(
         "gns3",
@@ -82,6 +95,7 @@ APPLICATIONS: tuple[Application, ...] = (
             "/v2/appliances": "GET /v2/appliances",
         },
         "/v2/version",
+        soak=True,
     ),
 )  # fmt: skip
 
@@ -107,12 +121,14 @@ _MONITOR = {
 }
 
 CHAINS: tuple[Application, ...] = (
-    Application("chains-ddtrace", _CHAINED_FROM, ("{bin}/ddtrace-run", *_SERVER), _CHAINED, "/light", _NO_AGENT),
+    Application(
+        "chains-ddtrace", _CHAINED_FROM, ("{bin}/ddtrace-run", *_SERVER), _CHAINED, "/light", _NO_AGENT, soak=True,
+    ),
     Application(
         "chains-opentelemetry", _CHAINED_FROM, ("{bin}/opentelemetry-instrument", *_SERVER), _CHAINED, "/light",
-        _NO_EXPORTER,
+        _NO_EXPORTER, soak=True,
     ),
-    Application("chains-monitor", _CHAINED_FROM, _SERVER, _CHAINED, "/light", _MONITOR),
+    Application("monitor", _CHAINED_FROM[:3], _SERVER, _CHAINED, "/light", _MONITOR),
 )  # fmt: skip
 
 

@@ -11,11 +11,11 @@ from tests.record.foreign.application import CHAINS, Application
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize("application", CHAINS, ids=lambda one: str(one.name))
+@pytest.mark.parametrize("application", [one.param() for one in CHAINS])
 def test_a_recording_beside_another_tool(application: Application, tmp_path: Path) -> None:
     file = tmp_path / "app.glr"
     recording, seen = accounts.checked(application, file)
     # The switches were seen as ever: who slept waited for who computed.
     assert any(row.victim == "GET /light" and row.culprit == "GET /heavy" for row in recording.blame)
-    if application.name == "chains-monitor":
+    if application.name == "monitor":
         assert "appears to be blocked" in seen.output, "gevent's monitor has lost its trace"

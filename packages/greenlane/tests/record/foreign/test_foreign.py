@@ -13,7 +13,7 @@ from tests.record.foreign.application import APPLICATIONS, Application
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
-@pytest.mark.parametrize("application", APPLICATIONS, ids=lambda one: str(one.name))
+@pytest.mark.parametrize("application", [one.param() for one in APPLICATIONS])
 def test_an_application_from_pypi_is_recorded_unchanged(application: Application, tmp_path: Path) -> None:
     file = tmp_path / "app.glr"
     recording, seen = accounts.checked(application, file)
