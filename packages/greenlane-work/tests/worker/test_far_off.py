@@ -13,7 +13,7 @@ from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.messages import OrderReader
 from greenlane_work.worker.totals import Totals
 
-ETA = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+ETA = (datetime.now(UTC) + timedelta(hours=10)).isoformat()
 
 
 def far_off(redelivered: bool = False, **headers: object) -> Any:
@@ -24,7 +24,7 @@ def far_off(redelivered: bool = False, **headers: object) -> Any:
 
 
 def test_one_that_nobody_had_keeps_its_identity_and_gets_no_name() -> None:
-    order, left_s = far_off()
+    order, left_s = far_off(eta=(datetime.now(UTC) + timedelta(hours=1)).isoformat())
     assert 3500 < left_s <= 3600
     assert order.identity == ("send", "1", 2, 0)
     assert order.came == (order.identity, 0, 0, 0, 0)
