@@ -31,20 +31,30 @@ def python() -> Path:
     return folder / "bin" / "python"
 
 
+@pytest.fixture(scope="session")
+def uwsgi(python: Path) -> Path:
+    """uWSGI in that environment, built from source."""
+    _install(python.parent.parent, "uwsgi==2.0.31")
+    return python.parent / "uwsgi"
+
+
 def has(python: Path, module: str) -> bool:
     return subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
 
 
+def _install(folder: Path, *packages: str) -> None:
+    # By our own pip: theirs would take longer than some of the packages.
+    command = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet"]
+    made = subprocess.run(
+        [*command, "--disable-pip-version-check", *packages], capture_output=True, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"{packages} cannot be installed here: {made.stderr.strip()[-200:]}")
+
+
 def _make(folder: Path) -> None:
-    venv.create(folder, clear=True, with_pip=True)
-    python = folder / "bin" / "python"
-    for package in _REQUIREMENTS.read_text().split():
-        made = subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if made.returncode and "uwsgi" not in package:  # built from source: without it its tests are skipped
-            pytest.skip(f"{package} cannot be installed here: {made.stderr.strip()[-200:]}")
+    venv.create(folder, clear=True, with_pip=False)
+    _install(folder, *_REQUIREMENTS.read_text().split())
     place = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
     (place / "greenlane-in-place.pth").write_text(str(Path(__file__).resolve().parents[2] / "src"))
     (folder / "whole").touch()

@@ -66,6 +66,20 @@ def run(
     return Outcome(process.returncode, _plain(output, folder), _plain(errors, folder))
 
 
+def stock(
+    python: Path, folder: Path, arguments: Sequence[str | Path], *, env: Mapping[str, str] | None = None,
+    flags: Sequence[str] = (),
+) -> Outcome:  # fmt: skip
+    """What the program does by itself, which is the same beside each mode: run once."""
+    key = (tuple(map(str, arguments)), tuple((env or {}).items()), tuple(flags))
+    if key not in _stock:
+        _stock[key] = run(python, folder, arguments, env=env, flags=flags)
+    return _stock[key]
+
+
+_stock: dict[tuple[object, ...], Outcome] = {}
+
+
 def _plain(text: str, folder: Path) -> str:
     lines = (line for line in text.replace(str(folder), "FOLDER").splitlines() if not _OURS.match(line))
     return "\n".join(_NUMBERS.sub("N", line).rstrip() for line in lines)

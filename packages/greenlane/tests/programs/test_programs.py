@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.programs.conftest import has
-from tests.programs.run import HERE, MODES, STARTS, run
+from tests.programs.run import HERE, MODES, STARTS, run, stock
 
 from tests import child
 
@@ -26,24 +26,24 @@ APPS = HERE / "apps"
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("flags", [(), ("-X", "dev", "-W", "error"), ("-OO",), ("-B", "-u")], ids=" ".join)
 def test_a_program_with_threads_and_children(python: Path, tmp_path: Path, mode: str, flags: tuple[str, ...]) -> None:
-    stock = run(python, tmp_path, [APPS / "busy.py"], flags=flags)
-    assert stock.exit_code == 3, stock
-    assert run(python, tmp_path, [APPS / "busy.py"], mode, flags=flags) == stock
+    expected = stock(python, tmp_path, [APPS / "busy.py"], flags=flags)
+    assert expected.exit_code == 3, expected
+    assert run(python, tmp_path, [APPS / "busy.py"], mode, flags=flags) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("allocator", ["debug", "malloc_debug"])
 def test_python_s_own_checks_of_memory(python: Path, tmp_path: Path, mode: str, allocator: str) -> None:
     env = {"PYTHONMALLOC": allocator}
-    stock = run(python, tmp_path, [APPS / "busy.py"], env=env)
-    assert run(python, tmp_path, [APPS / "busy.py"], mode, env=env) == stock
+    expected = stock(python, tmp_path, [APPS / "busy.py"], env=env)
+    assert run(python, tmp_path, [APPS / "busy.py"], mode, env=env) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_tree_of_subprocesses_as_airflow_s(python: Path, tmp_path: Path, mode: str) -> None:
-    stock = run(python, tmp_path, [APPS / "tree.py", "scheduler", "3"])
-    assert stock.exit_code == 0, stock
-    assert run(python, tmp_path, [APPS / "tree.py", "scheduler", "3"], mode) == stock
+    expected = stock(python, tmp_path, [APPS / "tree.py", "scheduler", "3"])
+    assert expected.exit_code == 0, expected
+    assert run(python, tmp_path, [APPS / "tree.py", "scheduler", "3"], mode) == expected
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -122,15 +122,13 @@ def test_a_daemon_keeps_its_files_and_ends_by_its_signal(python: Path, tmp_path:
     assert daemon(mode) == daemon("stock")
 
 
+@pytest.mark.soak  # building it takes both cores for a minute
 @pytest.mark.parametrize("middleware", ["", "yes"], ids=["record", "permits"])
-def test_uwsgi_serves_and_ends_as_without_us(python: Path, tmp_path: Path, middleware: str) -> None:
-    if not (python.parent / "uwsgi").exists():
-        pytest.skip("uWSGI could not be built here")
-
+def test_uwsgi_serves_and_ends_as_without_us(uwsgi: Path, python: Path, tmp_path: Path, middleware: str) -> None:
     def served(mode: str, middleware: str) -> list[object]:
         port = child.free_port()
         command: list[str | Path] = [
-            python.parent / "uwsgi",
+            uwsgi,
             "--http-socket",
             f"127.0.0.1:{port}",
             "--master",
