@@ -1,4 +1,4 @@
-"""The linter of the English: turns that readers have stumbled over, each with what to write instead; `make lint` runs it.
+"""The linter of the English: turns that readers have stumbled over, each with what to write instead. For `make lint`.
 
     python scripts/prose.py [FILE ...]     without files: all pages, and the texts of all sources
 

@@ -1,4 +1,4 @@
-"""The certificate of the front: two files of somebody else, joined into one of ours, and again when they change."""
+"""The front's certificate: the user's two files, joined into one, again when they change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Certificate:
 
     Args:
         files: that have them.
-        path: where HAProxy reads them, as one file that nobody else may read.
+        path: where HAProxy reads them, as one file that other users cannot read.
     """
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:

@@ -134,7 +134,7 @@ class Cores:
     def take(self, pids: Iterable[int]) -> dict[int, Got]:
         """Shares of the time since each was last asked about; of one that is new nothing.
 
-        Cost: some 10 µs a thread of theirs.
+        Cost: some 10 µs for each of their threads.
         """
         shares = {}
         for pid in pids:

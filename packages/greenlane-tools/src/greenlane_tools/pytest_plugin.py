@@ -159,7 +159,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """After the fixtures, nothing is recorded any more."""
+    """After the fixtures, recording has ended."""
     try:
         yield
     finally:

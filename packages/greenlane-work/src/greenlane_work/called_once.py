@@ -76,7 +76,7 @@ def once(
 
 
 def _asked(store: Store, key: str, begun: Answer, ask: Callable[[], Any]) -> Any:
-    """What the upstream says: None = it has not seen the order, which takes the doubt away."""
+    """What the upstream says: None = it has not seen the order, so it may be called."""
     known = ask()
     if known is None:
         store.absent(key, token=begun.token)

@@ -12,7 +12,7 @@ import os
 
 from greenlane.settings import load
 
-# Here: were a thread of ours to import it, a child that is forked meanwhile would have a lock that nobody releases.
+# Imported here: if one of our threads did it, a child forked at that moment would inherit a locked import lock.
 from greenlane.wiring import recording, shown
 
 __all__ = ["listen"]

@@ -81,7 +81,7 @@ class Checked(Protocol):
         """Raise if its caller has left."""
 
 
-#: The call of a placed function that this context belongs to. Whoever runs one sets it.
+#: The call of a placed function that this context belongs to. The executor sets it.
 CURRENT: Final[ContextVar[Checked | None]] = ContextVar("greenlane_call", default=None)
 
 
@@ -140,7 +140,7 @@ def remaining_ms() -> int | None:
 
 
 def checkpoint() -> None:
-    """Raise if nobody waits for this work any more; nothing otherwise.
+    """Raise if this work is no longer needed: its deadline has passed or its caller has left.
 
     For loops of pure computation that should not go on for a caller who has left. Cost: about 0.2 us.
 

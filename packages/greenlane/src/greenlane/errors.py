@@ -31,7 +31,7 @@ function going.
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
 `hint: <one action>`. `.code` never changes between releases; the words may.
 
-Internal failures are not in this tree: a broken invariant is an AssertionError and a bug of ours.
+Internal failures are not in this tree: a broken invariant is an AssertionError and a bug in Greenlane.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class GreenlaneError(Exception):
 
 
 class SettingsError(GreenlaneError):
-    """A setting has a value that it cannot have, or is none of ours.
+    """A setting has an invalid value, or is unknown.
 
     Args:
         setting: its name as the reader wrote it (`interval_ms`, `lanes.fast.weigth`, `GREENLANE_PERMITS`).
@@ -290,7 +290,7 @@ def _ending(code: int | None) -> tuple[str, str]:
     except ValueError:
         name = f"signal {-code}"
     if name == "SIGKILL":
-        return f"was killed by {name}", "look for the kernel's out-of-memory killer in dmesg, or for who killed it"
+        return f"was killed by {name}", "look in dmesg for the kernel's out-of-memory killer, else for the sender"
     return f"was killed by {name}", "look at the native code that the function calls"
 
 

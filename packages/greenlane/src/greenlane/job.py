@@ -18,7 +18,7 @@ WEIGHT_MARK: Final = "__greenlane_weight__"
 
 
 def heavy(view: _View) -> _View:
-    """Mark a view whose phases take turns from its first request on, but for those learned to be trifles.
+    """Mark a view whose phases take turns from its first request on, except those learned to be very short.
 
     Example:
         >>> @heavy

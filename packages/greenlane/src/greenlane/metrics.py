@@ -1,7 +1,7 @@
 """Every metric's name, kind, unit and meaning. Exporters render what stands here and nothing else.
 
 Names follow the Prometheus convention: `greenlane_` first, base units (seconds), `_total` on counters. A name, once
-released, keeps its meaning; what a counter of the process counts is said in its `help`.
+released, keeps its meaning; a counter's `help` says what it counts.
 
 `COUNTERS` maps the keys of a process's counters (`Running.counters()`, and its host's) to metrics: nanoseconds become
 seconds, and keys that are reasons of one event become one metric with the label `reason`. A key without a metric is not
@@ -161,7 +161,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     ),
     "phases": Counter(_counter("phases", "CPU phases ended.")),
     "granted": Counter(_counter("permits_granted", "Permits taken without waiting.")),
-    "waited": Counter(_counter("permit_waits", "Phases that waited for a permit, whatever came of it.")),
+    "waited": Counter(_counter("permit_waits", "Phases that waited for a permit, with or without getting one.")),
     "waited_granted": Counter(_counter("permit_waits_granted", "Waits that ended with a permit.")),
     "released": Counter(_counter("permits_released", "Permits given back.")),
     "lent_still": Counter(_LENT, labels={"reason": "still"}),

@@ -96,7 +96,7 @@ KINDS = (
     ),
     Kind(
         "exit hooks", r"exit hook NoneType\.(guard_endings|sampler_stop)", "`greenlane._native` as it is loaded",
-        "stay: no native thread of ours may run into the interpreter's end", True, True,
+        "stay: none of our native threads may run into the interpreter's end", True, True,
     ),
     Kind("exit hooks of what runs", r"exit hook .*", "the recording, the control socket", "detach", True, False),
     Kind(

@@ -92,7 +92,7 @@ def _defaults(site: Site) -> list[str]:
 def _gone(site: Site) -> str:
     """Said either way: HAProxy's own default changed in 3.3."""
     if site.trust.half_closed:
-        return "no option abortonclose  # a client that sends no more may still read"
+        return "no option abortonclose  # a client that has stopped sending may still read"
     return "option abortonclose  # a client that has gone is not served from the queue"
 
 
@@ -170,7 +170,7 @@ def _inner(site: Site) -> Iterator[str]:
 
 
 def _inner_frontend(site: Site) -> list[str]:
-    """For those who watch the service: no client reaches it, and no crowd of clients keeps them out."""
+    """For monitoring: clients cannot reach it, nor exhaust its connections."""
     known = " ".join(word(path) for path in (site.health_path, site.metrics_path, site.alive_path) if path)
     return section(f"frontend {INNER}", [
         *(f"bind {bind}" for bind in site.inner_binds),

@@ -66,7 +66,7 @@ def behind_gate(site: Site, lane: FrontLane) -> list[str]:
 
 
 def behind_gate_before(site: Site, name: str) -> list[str]:
-    """Behind a gate of the configuration before, which is none any more."""
+    """Behind a gate that only the previous configuration has."""
     return section(f"frontend behind-{name}", [
         f"bind {word(own_socket(site, name))} {site.own}",
         ONCE,

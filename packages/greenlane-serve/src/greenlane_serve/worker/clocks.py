@@ -151,7 +151,7 @@ class Tally:
         self._rows: dict[str, list[int]] = {}
         self._jobs = self._jobs_told = 0
         self._told_ns = 0
-        # One in so many requests is looked at; how many are not, before the next one.
+        # One in this many requests is looked at; how many are skipped before the next one.
         self._each = self._left = 1
 
     def picks(self) -> bool:

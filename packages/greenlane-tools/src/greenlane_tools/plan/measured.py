@@ -14,12 +14,12 @@ GROWTH: Final = 1.02
 _LEAST_MS: Final = 1e-3
 #: Percentiles by name.
 LEVELS: Final[Mapping[str, float]] = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
-#: A percentile is said only with so many requests beyond it.
+#: A percentile is given only with this many requests beyond it.
 _BEYOND: Final = 10
 
 
 def carried(share: float, samples: int) -> bool:
-    """Whether so many requests carry the percentile: p99 from 1,000, p99.9 from 10,000."""
+    """Whether this many requests suffice for the percentile: p99 from 1,000, p99.9 from 10,000."""
     return samples * (1 - share) >= _BEYOND - 1e-6
 
 

@@ -56,7 +56,7 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
     """What the recorded requests did, how they came, on what they ran.
 
     Args:
-        skip_s: leave out what arrived in so many seconds after the first request: a warm-up.
+        skip_s: leave out what arrived within this many seconds of the first request: a warm-up.
 
     Raises: PlanError when no request ended.
 

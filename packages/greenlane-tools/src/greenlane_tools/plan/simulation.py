@@ -62,7 +62,7 @@ JOBS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRoute:
-    """What came of one route's requests. Latencies are of those that were done, from arrival."""
+    """Results of one route's requests. Latencies are of those that were done, from arrival."""
 
     route: str
     done: int

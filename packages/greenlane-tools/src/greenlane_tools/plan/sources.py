@@ -81,7 +81,7 @@ def _error(source: str, rule: str, hint: str) -> PlanError:
 def keyed(profile: Profile) -> Profile:
     """The profile with each task that calls several upstreams, one at a time, told apart by them; others as they are.
 
-    Only of a task system: who serves HTTP has routes for that.
+    Only of a task system: HTTP services have routes for that.
     """
     if profile.host != "celery":
         return profile

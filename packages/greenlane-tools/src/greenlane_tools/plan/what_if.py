@@ -136,7 +136,7 @@ def _of_routes(profile: Profile, names: tuple[str, ...], change: Callable[[Route
 
 
 def _computing(route: Route, times: float) -> Route:
-    """Its sequences with so many times the CPU, and its exact means likewise."""
+    """Its sequences with this many times the CPU, and its exact means likewise."""
     mean = route.mean and replace(route.mean, cpu_ms=route.mean.cpu_ms * times, free_ms=route.mean.free_ms * times)
     return replace(route, sequences=tuple(_scaled(each, times) for each in route.sequences), mean=mean)
 

@@ -33,7 +33,7 @@ ALL: Final = Window()
 #: Of the files that make up a recording.
 SUFFIX: Final = ".glr"
 
-#: A recording of more is looked at first: with so many rows of jobs and calls it takes 2 GB of memory. What has more is
+#: A recording of more is looked at first: this many rows of jobs and calls take 2 GB of memory. What has more is
 #: read from its end.
 LARGE_BYTES: Final = 100_000_000
 _MOST_ROWS: Final = 800_000

@@ -183,7 +183,7 @@ class Look(NamedTuple):
     process: int
     job: int
     looks: int
-    #: That the looks stand for, and of it without the GIL.
+    #: Time that the samples represent, and of it without the GIL.
     ns: int
     free_ns: int
 
@@ -232,5 +232,5 @@ class Segment:
     from_ns: int
     to_ns: int
     unit: str
-    #: What was called, or who was running instead.
+    #: What was called, or what was running instead.
     label: str

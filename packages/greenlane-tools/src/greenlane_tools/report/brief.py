@@ -15,7 +15,7 @@ __all__ = ["brief_lines"]
 
 #: More findings do not fit.
 _MOST_FINDINGS: Final = 3
-#: What to do by who is to blame, where that is no route.
+#: What to do by culprit, where that is not a route.
 _REMEDIES: Final = {
     "os": "give it more cores, or fewer neighbours: nothing inside the process helps",
     "gc": "call gc.freeze() after start-up, or make fewer objects in cycles",

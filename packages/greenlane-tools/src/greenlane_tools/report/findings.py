@@ -33,9 +33,9 @@ _BETWEEN_NS: Final = 10_000_000
 _HELD_NS: Final = 10_000_000
 #: … and one of them so long.
 _HELD_ONCE_NS: Final = 5_000_000
-#: … or so many at one place: a driver that nobody made cooperative.
+#: … or this many at one place: a driver that is not cooperative.
 _HELD_OFTEN: Final = 50
-#: Lines in coroutines that are worth naming: so many, each with such a share of what was seen while others waited.
+#: Lines in coroutines that are worth naming: this many, each with this share of what was seen while others waited.
 _MOST_LINES: Final = 3
 _ON_LOOP_FRAC: Final = 0.1
 #: Fewer jobs a worker are spread by chance.

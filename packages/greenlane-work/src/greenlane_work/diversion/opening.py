@@ -41,7 +41,7 @@ def watch(flow: str, at: str = "") -> ShareWatch | None:
     """Give this process's view of a flow; None = no place is named. Raises SettingsError."""
     if (flow, at) not in _watches:
         url = at or load(kind=WorkSettings).diversion
-        # Who comes second throws its own away: nothing has been read by it yet.
+        # The second to open discards its own: it has read nothing yet.
         _watches.setdefault((flow, at), ShareWatch(open_place(url), checked_name("flow", flow)) if url else None)
     return _watches[flow, at]
 

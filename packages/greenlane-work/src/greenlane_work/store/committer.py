@@ -134,7 +134,7 @@ class Committer:
             self._backend.close()
 
     def end(self) -> None:
-        """Take no more operations; what has no answer gets none."""
+        """Stop taking operations; what has no answer gets none."""
         with self._lock:
             self.ended = True
             left = [*self._queue]
@@ -156,7 +156,7 @@ class Committer:
             self.bell.pause(left_ns / NS)
 
     def _batch(self) -> list[Item]:
-        """Take the next operations, less the questions that nobody waits for any more.
+        """Take the next operations, without questions whose caller has left.
 
         While the store fails, only what it may have recorded already, and endings: a question that it has never seen
         can be given up without a trace.
@@ -218,7 +218,7 @@ class Committer:
             self._running.pop(item.operation.token, None)
 
     def _failed(self, batch: list[Item], error: StoreError) -> None:
-        """Put a batch back, tell those who wait no longer, and wait a little."""
+        """Put a batch back, settle the callers that have timed out, and wait a little."""
         self.trouble = error
         self.counts.failures += 1
         self._failed_in_turn += 1

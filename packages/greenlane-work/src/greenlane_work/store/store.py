@@ -192,7 +192,7 @@ class Store:
         return self.visit(lambda backend: backend.read(checked_key(key)))
 
     def find(self, state: State | None = None, most: int = 100) -> list[tuple[str, Record]]:
-        """Orders in a state, or all, with their keys; at most so many."""
+        """Orders in a state, or all, with their keys; at most this many."""
         return self.visit(lambda backend: list(backend.find(state, most)))
 
     def visit(self, ask: Callable[[Backend], T]) -> T:

@@ -211,7 +211,7 @@ class LoopWatch:
         start_new_thread(self._watch, ())
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._stopped = True
         self._timer.stop()
 

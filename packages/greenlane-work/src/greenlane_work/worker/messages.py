@@ -70,7 +70,7 @@ class OrderReader:
         order.identity = _identity(headers, request.type, request.id)
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
-        if order.deliveries or order.returns:  # a copy of ours: for the task it is its message once more
+        if order.deliveries or order.returns:  # our copy: for the task it is its message once more
             request.delivery_info["redelivered"] = True
         order.in_doubt |= order.redelivered or order.identity[2] > 0
         order.came = _came(order)

@@ -62,7 +62,7 @@ class Runner(Protocol):
         """Give how many that were given up have not ended yet."""
 
     def close(self) -> None:
-        """Run no more."""
+        """Stop running."""
 
 
 class Runs:
@@ -140,7 +140,7 @@ class Runs:
                 app=request.app,
             )
         except HardTimeLimitExceeded:
-            raise  # nobody waits for this run any more
+            raise  # this run was abandoned
         except BaseException:
             return 1, ExceptionInfo(), UNTRACED
         finally:

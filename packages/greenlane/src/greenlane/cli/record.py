@@ -37,10 +37,10 @@ __all__ = ["COMMAND"]
 _LOOK_S: Final = 0.5
 #: A process that was forked at the command's end has so long to write its first segment, s.
 _APPEARS_S: Final = 1.0
-#: Progress is said first after so long, then each time the time has doubled, at most a minute apart.
+#: Progress is shown first after this long, then each time the time has doubled, at most a minute apart.
 _FIRST_WORD_S: Final = 4.0
 _LONGEST_SILENCE_S: Final = 60.0
-#: Jobs of a larger recording are not counted at its end: it takes a second for each so many.
+#: Jobs of a larger recording are not counted at its end: counting this many takes a second.
 _COUNTED_MB: Final = 20
 _MOST_SECONDS: Final = 7 * 86_400
 _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -71,7 +71,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         default=[],
         help='with --snapshot: wait, and save at each "GET /x p99 > 500ms", "lag > 100ms", "5xx > 1%%", and SIGUSR1',
     )
-    parser.add_argument("--no-stacks", action="store_true", help="do not sample stacks of who makes others wait")
+    parser.add_argument("--no-stacks", action="store_true", help="do not sample the stacks of what makes others wait")
     parser.add_argument(
         "--off", action="store_true", help="with a COMMAND: begin switched off; else: switch TARGET off"
     )
@@ -406,7 +406,7 @@ def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
 
 
 def _jobs(parts: Parts) -> int:
-    """Jobs of the processes that run now; 0 where nobody answers. Who answers has written down what happened so far."""
+    """Jobs of the running processes; 0 if none answers. A process that answers has written all its events."""
     jobs = 0
     with contextlib.suppress(GreenlaneError):
         for process in processes(parts.control_dir()):

@@ -33,7 +33,7 @@ _WATCHED: Final = {*_PASSED_ON, signal.SIGCHLD}
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 #: A process's begin is known to a hundredth of a second, its file's time to a few.
 _SLACK_S: Final = 0.1
-#: Two SIGINT within so many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
+#: Two SIGINT within this many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
 _SAME_S: Final = 0.2
 
 

@@ -62,7 +62,7 @@ class Remote:
 
     def __init__(self, pid: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="greenlane-attach-"))
-        if os.geteuid() == 0:  # they make their sockets there, as whom they are
+        if os.geteuid() == 0:  # the processes make their sockets there as their own user
             about = Path(f"/proc/{pid}").stat()
             os.chown(self.directory, about.st_uid, about.st_gid)
         self._asked: set[int] = set()

@@ -96,7 +96,7 @@ class _Streamed:
         self._iterator = iter(parts)
         self._context = context
         self._lock = allocate_lock()
-        # Whether a part is being made, and whether nobody waits for it any more.
+        # Whether a part is being made, and whether its caller has left.
         self._busy = self._left = False
 
     def made(self) -> Any:
@@ -154,7 +154,7 @@ def _run(fn: Callable[..., Any], due_ns: int, *args: Any) -> Any:
 
 
 def _in(context: contextvars.Context, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call `fn` in a context that knows, for its checkpoints, who waits: as this one does."""
+    """Call `fn` in a context with the caller of this one, for its checkpoints."""
     return context.run(_known, deadline.CURRENT.get(), deadline.surrounding_ns(), fn, args, kwargs)
 
 

@@ -1,6 +1,6 @@
 """`greenlane.run`, wired: the placement of this process under its settings and its permits, made at the first call.
 
-A process under a host of ours has permits already, and placed calls take turns with its heavy phases. Any other (an
+A process under one of our hosts has permits already, and placed calls take turns with its heavy phases. Any other (an
 asyncio or gevent service) gets permits for its native thread alone, seen and switched through `control_dir` likewise.
 """
 
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
-# What is needed is imported at the first call: `import greenlane` stays cheap for who only marks a view.
+# What is needed is imported at the first call: `import greenlane` stays cheap for a module that only marks a view.
 if TYPE_CHECKING:
     from greenlane.placement import Placement
     from greenlane.placement.functions import PlacementName

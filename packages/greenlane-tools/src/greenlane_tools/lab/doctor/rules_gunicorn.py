@@ -111,7 +111,7 @@ def backlog_metric(subject: Subject) -> Finding | None:
 
 
 def worker_connections(subject: Subject) -> Finding | None:
-    """Who compares it with what."""
+    """Which thread or process compares it with what."""
     if subject.kind == "gthread":
         return _gthread_connections(subject)
     if subject.kind not in _COUNTS:

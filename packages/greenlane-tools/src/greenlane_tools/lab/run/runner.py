@@ -1,7 +1,7 @@
 """A scenario from the first process to the last row: start, calibrate, warm up, every run in turn, judge.
 
 A service that dies is restarted and its run counts as it went; a contender that does not come up is left out and
-the others go on. Either is said, and the result is then not `complete`.
+the others go on. Both are reported, and the result is then not `complete`.
 """
 
 from __future__ import annotations

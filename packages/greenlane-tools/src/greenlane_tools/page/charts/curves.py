@@ -64,7 +64,7 @@ def curves(
 
     Args:
         series: in order of drawing; references lie behind.
-        title: for those who do not see it.
+        title: for screen readers.
         upright: marks on `x`.
         level: marks on `y`.
         width, height: of the drawing; 960 fills a page's column, 560 is meant for two beside each other.

@@ -181,7 +181,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 self._open(conn)
             else:
                 self._http1.serve(conn)
-        except BaseException:  # a bug of ours: what a request raises has been dealt with
+        except BaseException:  # our bug: what a request raises has been dealt with
             self.log.exception("greenlane: connection dropped")
             if conn.stage == BUSY:
                 self._dispatch.close(conn)

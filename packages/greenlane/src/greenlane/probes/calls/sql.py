@@ -82,7 +82,7 @@ def text_of(statement: Any) -> str:
     if type(statement).__name__ == "Identifier" and isinstance(parts, tuple | list):
         return ".".join(f'"{part}"' for part in parts)
     if type(statement).__name__ == "Composed" and isinstance(parts, tuple | list):
-        # A literal stands for an end of what is looked at, like one in a text.
+        # A literal ends the text that is looked at, as inside a string.
         return "".join("'" if type(part).__name__ == "Literal" else text_of(part) for part in parts)
     return ""
 
