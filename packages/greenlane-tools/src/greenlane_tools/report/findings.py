@@ -155,7 +155,9 @@ def _spans(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
     found = [
         each
         for each in upstreams
-        if each.wire_p99_ns is not None and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
+        if each.route
+        and each.wire_p99_ns is not None
+        and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
     ]
     if found:
         worst = found[0]

@@ -105,7 +105,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return ReportStudy(
         recording=recording,
-        verdict=verdict_of(routes, called, jobs, placed),
+        verdict=verdict_of(routes, called, jobs, placed, contention.verdict == "occupied"),
         contention_said=contention_sentence(contention),
         routes=routes,
         excesses={split.route: excesses(split) for split in routes},

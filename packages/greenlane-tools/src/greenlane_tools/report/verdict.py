@@ -26,6 +26,7 @@ def verdict_of(
     upstreams: Sequence[UpstreamClocks],
     jobs: Mapping[tuple[int, int], Job],
     places: Mapping[str, StackFrame],
+    occupied: bool = False,
 ) -> str:
     """The sentence about the worst that the recording holds.
 
@@ -33,10 +34,12 @@ def verdict_of(
         upstreams: as `clocks.upstreams` gives them.
         jobs: by process and number.
         places: the line of each culprit.
+        occupied: jobs wait for workers that are blocked; then late replies are not the trouble.
     """
     if not routes:
         return "No job ended while this was recorded."
-    worst = next((each for each in upstreams if _late(each)), None)
+    # A worker's own calls, outside of jobs, make nobody wait.
+    worst = next((each for each in upstreams if each.route and not occupied and _late(each)), None)
     latency_ns, wait_ns = sum(split.latency_ns for split in routes), sum(split.wait_ns for split in routes)
     if worst is not None and wait_ns >= WORTH_FRAC * latency_ns:
         return _about_upstream(worst, jobs, places)
