@@ -41,9 +41,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "application", nargs="?", help="module:attribute of a WSGI or ASGI application, as for gunicorn"
     )
-    parser.add_argument("--kind", choices=KINDS, help="of the application (default: seen by loading it once)")
+    parser.add_argument("--kind", choices=KINDS, help="kind of application (default: detected by loading it once)")
     parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
-    parser.add_argument("--status", action="store_true", help="only show how the service of this --bind stands")
+    parser.add_argument("--status", action="store_true", help="only show the state of the service on this --bind")
     parser.add_argument("--json", action="store_true", help="with --status: one JSON object")
     declare_settings(parser, ServeSettings, _FLAGS, shown=("bind", "workers", "health_path", "queue_s", "stop_s"))
 

@@ -13,7 +13,7 @@ __all__ = ["COMMAND"]
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("key", metavar="KEY", help="as `greenlane top` shows it")
+    parser.add_argument("key", metavar="KEY", help="the key, as `greenlane top` shows it")
     parser.add_argument("state", choices=("open", "closed"), help="open = its orders wait, closed = they are called")
     parser.add_argument("--json", action="store_true", help="one JSON object")
     declare_running(parser)

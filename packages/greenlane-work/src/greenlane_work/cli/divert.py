@@ -49,10 +49,12 @@ class _Shown(Protocol):
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("flow", metavar="QUEUE|route", help="the queue that orders go to so far (orders); or `route`")
+    parser.add_argument("flow", metavar="QUEUE|route", help="the queue that orders go to now (orders); or `route`")
     parser.add_argument("route", nargs="?", default="", metavar="ROUTE", help="after `route`: '/bikes/*'")
-    parser.add_argument("--to", default="", metavar="NAME", help="the new queue or version; default: as named last")
-    parser.add_argument("--share", metavar="SHARE", help="how much of it: 30%%, 0.3, 0; raising it only adds orders")
+    parser.add_argument(
+        "--to", default="", metavar="NAME", help="the new queue or version (default: the last one named)"
+    )
+    parser.add_argument("--share", metavar="SHARE", help="share to divert: 30%%, 0.3, 0; raising it only adds orders")
     parser.add_argument("--status", action="store_true", help="only show what is set, and which producers have seen it")
     parser.add_argument(
         "--broker", nargs="?", const="", metavar="URL",

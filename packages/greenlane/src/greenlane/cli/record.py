@@ -54,16 +54,18 @@ _NOT_RECORDED: Final = (
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the recording (greenlane-DATE-TIME.glr)")
-    parser.add_argument("--force", action="store_true", help="write over an existing recording")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing recording")
     parser.add_argument(
         "--max-mb",
         metavar="N",
-        help=f"bound of the recording, the oldest goes first ({SETTINGS['record_max_mb'].default:g})",
+        help=f"size limit; the oldest events are dropped first ({SETTINGS['record_max_mb'].default:g})",
     )
-    parser.add_argument("--seconds", metavar="N", type=_seconds, help="record so long; the command goes on")
+    parser.add_argument(
+        "--seconds", metavar="N", type=_seconds, help="stop recording after N seconds; the command goes on"
+    )
     parser.add_argument("--pid", metavar="PID", type=int, help="record a service that runs, until Ctrl-C or --seconds")
-    parser.add_argument("--last", metavar="TIME", type=_duration, help="keep only the last of it: 90s, 10m, 2h")
-    parser.add_argument("--snapshot", action="store_true", help="save what TARGET has of the last TIME into FILE")
+    parser.add_argument("--last", metavar="TIME", type=_duration, help="keep only the last 90s, 10m, 2h …")
+    parser.add_argument("--snapshot", action="store_true", help="save the last TIME of TARGET to FILE")
     parser.add_argument(
         "--when",
         metavar="TRIGGER",
@@ -73,11 +75,11 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-stacks", action="store_true", help="do not sample the stacks of what makes others wait")
     parser.add_argument(
-        "--off", action="store_true", help="with a COMMAND: begin switched off; else: switch TARGET off"
+        "--off", action="store_true", help="with a COMMAND: start switched off; else: switch TARGET off"
     )
     parser.add_argument("--on", action="store_true", help="switch TARGET on")
-    parser.add_argument("--status", action="store_true", help="show TARGET")
-    parser.add_argument("--merge", action="store_true", help="make FILE of a FILE.parts that was left behind")
+    parser.add_argument("--status", action="store_true", help="show the state of TARGET")
+    parser.add_argument("--merge", action="store_true", help="merge a FILE.parts that was left behind into FILE")
     parser.add_argument("--json", action="store_true", help="with --on, --off, --status: one JSON object")
     parser.add_argument(
         "rest",

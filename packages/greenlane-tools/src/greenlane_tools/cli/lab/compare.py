@@ -28,7 +28,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, a row a comparison")
     parser.add_argument(
         "--deadline-ms", action="append", default=[], type=_deadline, metavar="[ENDPOINT=]MS",
-        help="of an endpoint, or of all that have none; may be given several times",
+        help="deadline of an endpoint, or of all others; may be given several times",
     )  # fmt: skip
     parser.add_argument(
         "--smallest-frac", type=_frac, default=0.05, metavar="FRAC",
