@@ -302,7 +302,7 @@ def test_without_calls_the_sentence_is_about_the_route() -> None:
 
 def test_quiet_and_empty_recordings_have_a_sentence_too() -> None:
     assert study_of(Made()).verdict == "No job ended while this was recorded."
-    assert study_of(Made(jobs=[job()])).verdict.startswith("Hardly anybody waited")
+    assert study_of(Made(jobs=[job()])).verdict.startswith("There was hardly any waiting")
 
 
 def test_findings_speak_only_with_cause() -> None:

@@ -241,7 +241,7 @@ def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> l
     latency_ns = max(1, sum(job.latency_ns for job in jobs))
     shares = {
         "for a core: the machine had others to serve, and a plan knows nothing of them": _waited(jobs, "os"),
-        "in calls that nobody saw: a plan takes them for nothing": _waited(jobs, "unseen"),
+        "in calls that no probe sees: a plan ignores them": _waited(jobs, "unseen"),
         "for locks, pools and threads of the application: a plan lets nobody wait for them": (
             _waited(jobs, "lock") + _waited(jobs, "pool") + _waited(jobs, "queue")
         ),

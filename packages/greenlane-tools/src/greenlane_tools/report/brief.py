@@ -21,7 +21,7 @@ _REMEDIES: Final = {
     "gc": "call gc.freeze() after start-up, or make fewer objects in cycles",
     "native": "move the C call that holds the GIL to another process: no permit shortens it",
     "unseen": "find the call with `strace -c -f -w -p PID`; on a loop, move it to a thread",
-    "unknown": "record again while it hurts: this recording names nobody",
+    "unknown": "record again while it hurts: this recording does not name the cause",
 }
 #: Jobs wait for workers that are blocked, not for CPU.
 _OCCUPIED: Final = "more threads, an event loop or a faster upstream: its workers are blocked, so permits do not help"

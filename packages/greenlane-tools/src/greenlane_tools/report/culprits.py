@@ -39,7 +39,7 @@ _CALLED: Final[Mapping[str, str]] = {
     "loop": "the event loop's own work",
     "thread": "a thread without a job",
     "unseen": "calls that block past the functions that are watched",
-    "unknown": "nobody that the recording can name",
+    "unknown": "something that the recording cannot name",
 }
 #: Kinds of work by what their frames are called; the innermost frame that matches decides.
 _WORK: Final[Mapping[str, re.Pattern[str]]] = {

@@ -319,6 +319,6 @@ def _load(load: Load) -> Iterator[ReportFinding]:
         yield ReportFinding(
             "closed-loop",
             f"About {load.most_in_progress} jobs were in progress all the time (N = X·R: {load.per_s:.1f} a second × "
-            f"{duration(load.latency_ns)} = {load.per_s * load.latency_ns / 1e9:.1f}): a load of clients that wait for "
-            "their answers. A public does not wait, and queues are longer then.",
+            f"{duration(load.latency_ns)} = {load.per_s * load.latency_ns / 1e9:.1f}): each client waits for its "
+            "answer before it asks again. Independent users do not wait, so their queues are longer.",
         )

@@ -58,7 +58,7 @@ _WAITING: Final = {
     "queue": "waiting in the queue of a thread",
     "lock": "waiting for a lock",
     "os": "waiting for a core",
-    "unseen": "blocked in calls that nobody saw",
+    "unseen": "blocked in calls that no probe sees",
 }
 T = TypeVar("T")
 #: Of hosts whose jobs run on an event loop, a part of the name; and how threads beside one are called.

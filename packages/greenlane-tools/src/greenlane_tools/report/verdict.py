@@ -66,9 +66,9 @@ def contention_sentence(found: Contention) -> str:
     if found.verdict == "occupied":
         whole_ns = found.wait_ns + found.occupied_ns
         return (
-            f"Workers: {share(found.occupied_ns / whole_ns)} of the waiting for others is for workers that were taken "
-            f"and blocked themselves, most of {called(found.occupied[0][0])}: no hog. More threads or a loop, or a "
-            "faster upstream, end it; permits do not."
+            f"Workers: {share(found.occupied_ns / whole_ns)} of the waiting is for workers that were blocked "
+            f"themselves, most of them in {called(found.occupied[0][0])}. More threads, an event loop or a faster "
+            "upstream help; permits do not."
         )
     if found.verdict == "both" and found.hogs:
         name, _, longest = found.hogs[0]
@@ -128,7 +128,7 @@ def _quiet(routes: Sequence[RouteSplit], latency_ns: int) -> str:
     whole = max(1, latency_ns)
     slowest = max(routes, key=lambda split: split.levels["p99"].latency_ns)
     return (
-        f"Hardly anybody waited for anybody: {share(io_ns / whole)} of the time is I/O, {share(cpu_ns / whole)} CPU. "
+        f"There was hardly any waiting: {share(io_ns / whole)} of the time is I/O, {share(cpu_ns / whole)} CPU. "
         f"The slowest is {slowest.route}, p99 {duration(slowest.levels['p99'].latency_ns)}."
     )
 
