@@ -142,7 +142,7 @@ class Renewal:
         self._certificates = certificates
 
     def look(self, service: Service, now_s: float) -> None:
-        """Read what has changed and tell the front. What cannot be read is told in the log, once a change."""
+        """Read what has changed and tell the front. What cannot be read is logged, once for each change."""
         for certificate in self._certificates:
             if certificate.changed:
                 try:

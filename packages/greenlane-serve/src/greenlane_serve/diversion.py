@@ -1,4 +1,4 @@
-"""Which share of a route goes to another version of the application, and how a running front is told.
+"""Which share of a route goes to another version of the application, and how a running front learns of it.
 
 The front reads `diverted.map` in its folder: for each route a regular expression on `METHOD:PATH`, the version, and the
 share in ten-thousandths. A change replaces the whole map between two requests; the file is what the next front reads.

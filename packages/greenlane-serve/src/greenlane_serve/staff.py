@@ -201,7 +201,7 @@ class Hung:
 class Stuck:
     """A round of the tree: workers that turn, but hold as many requests as they get and end none.
 
-    Where their threads stand is told once. They are replaced if the settings say so.
+    Their stacks are logged once. They are replaced if the settings say so.
     """
 
     #: Pause between two looks, in s.

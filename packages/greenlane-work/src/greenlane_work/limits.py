@@ -36,7 +36,7 @@ class CallOutcome(enum.IntEnum):
 class UpstreamRule:
     """What one key may do: second argument of `_native.Upstreams`, third of its `set`.
 
-    A rule of a single key is `dataclasses.replace(rule, limit=5)`; what is said below to be of the general rule is not
+    A rule of a single key is `dataclasses.replace(rule, limit=5)`; fields marked below as of the general rule are not
     read from it.
     """
 

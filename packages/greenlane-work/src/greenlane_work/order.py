@@ -140,7 +140,7 @@ class Order:
         self.came: tuple[object, ...] = ()
         # The broker says that somebody had this message before.
         self.redelivered = False
-        # The host's: what it runs, and how the broker is told.
+        # The host's: what it runs, and how it reports to the broker.
         self.request: Any = None
         self.delivery: Any = None
         # An earlier attempt may have had its effect.

@@ -266,7 +266,7 @@ def listen_no_more(function: object) -> None:
     """Put back what `listen_to` or `lead_to` has changed. Idempotent; calls under way end as they began."""
 
 def blocking_of_everybody(everybody: bool) -> None:
-    """Whether calls of threads without a job of the permits are told, too."""
+    """Whether calls of threads without a job of the permits are reported, too."""
 
 def blocking_within(code: CodeType, kind: int) -> None:
     """Waits that `code` has called are for `kind`; the outermost known caller of the last 8 counts."""
@@ -893,7 +893,7 @@ class Segment:
         """Write that word."""
 
     def part(self, offset: int, length: int) -> Block:
-        """Give a block whose end nobody is told."""
+        """Give a block whose end is not reported."""
 
 @final
 class Block:
@@ -1023,7 +1023,7 @@ class Outbox:
             text: the pickle.
             buffers: what is beside it.
             names_main: for the receiver.
-            clear: empty the list before the other side is told.
+            clear: empty the list before the other side is notified.
 
         Returns:
             False = the other end is closed, or has too much unread.

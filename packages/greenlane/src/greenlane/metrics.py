@@ -31,7 +31,7 @@ __all__ = [
     "SERVE",
     "TURNS",
     "UPSTREAMS",
-    # how it is said
+    # how it is written
     "Counter",
     "Kind",
     "Learned",
@@ -329,7 +329,7 @@ SERVE: Final[Mapping[str, Metric]] = {
     "route_cpu": _gauge("serve_route_cpu_seconds", "Mean CPU of a request of a route sent to a lane live.", "seconds"),
 }
 
-# What a meter (OpenTelemetry) is told besides, since its histograms must be fed one job at a time.
+# Further values for a meter (OpenTelemetry), since its histograms must be fed one job at a time.
 METER: Final[Mapping[str, Metric]] = {
     "job_time": _histogram(
         "job_part_seconds",

@@ -112,7 +112,7 @@ def subscribe(observer: Any, *, first: bool = False) -> None:
     """Send every later event that it has a method for (see `Observer`) to `observer`: after the others, or `first`.
 
     Called by the wiring of a process only, and by workers of `greenlane serve`. An observer whose `jobs_only` is true
-    is told of native calls of threads that run a job of the permits, and may be told of others.
+    gets native calls of threads that run a job of the permits, and may get others.
     """
     if not any(known is observer for known in _observers):
         _observers.insert(0 if first else len(_observers), observer)

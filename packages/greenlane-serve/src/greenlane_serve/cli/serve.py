@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     def say(text: str) -> None:
         output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
 
-    # What is wrong with them is told before the application is loaded.
+    # Errors in them are reported before the application is loaded.
     settings = effective_settings(arguments, ServeSettings)
     kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application, settings)
     if code:

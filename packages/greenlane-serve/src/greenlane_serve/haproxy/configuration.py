@@ -1,6 +1,6 @@
 """A HAProxy configuration: layout and servers to text. Pure: the same in gives the same out.
 
-What each section is for is told in docs/design/0017-serve.md. Lines that are not obvious carry their reason as a
+docs/design/0017-serve.md says what each section is for. Lines that are not obvious carry their reason as a
 comment in the text itself, where the person who reads it at night looks.
 """
 
@@ -82,7 +82,7 @@ def _defaults(site: Site) -> list[str]:
         "option redispatch 1  # a worker that has just died: the next try goes to another",
         "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
         "retry-on conn-failure empty-response",
-        "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
+        "option idle-close-on-response  # when replaced: a kept connection ends with its last answer, never before",
         "http-reuse always",
         "option http-no-delay  # a small piece of a stream does not wait for the next one, up to 200 ms",
         f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",

@@ -311,7 +311,7 @@ class Doorkeeper:
         self.tell(lambda: self.front.runtime.disable(group.name, slot.name))
 
     def tell(self, command: Callable[[], None]) -> None:
-        """Do a command; nothing while no front runs: one that starts is told by its configuration."""
+        """Do a command; nothing while no front runs: a front that starts reads its configuration."""
         if self.front.child is None:
             return
         try:

@@ -93,7 +93,7 @@ _FARTHEST_MS: Final = 3_600_000
 
 
 def due_lines(site: Site) -> Iterator[str]:
-    """Of the public frontend, once lanes are told apart: how many ms a request has left, if it has a deadline."""
+    """Of the public frontend, once lanes are matched: how many ms a request has left, if it has a deadline."""
     if not site.trust.due:
         return
     before = ""

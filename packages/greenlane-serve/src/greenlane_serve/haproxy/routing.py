@@ -1,6 +1,6 @@
 """Where a request goes: lines of the public frontend, and the map of routes with a lane. Pure, except that map.
 
-Lanes are told apart first. What no lane matches may have one by the map: a route is what the framework calls it (`GET
+Lanes are matched first. Other requests may get a lane from the map: a route is what the framework calls it (`GET
 /bikes/<id>`), the front sees method and path, so each is a regular expression on both, written together, and the first
 that matches counts. Routes that such an expression would take from another one (`GET /bikes/popular`) stand before it,
 without a lane.

@@ -80,7 +80,7 @@ class Site:
     trust: Trust = field(default_factory=Trust)
     # Gates that only the previous configuration has: a HAProxy that finishes its requests still sends to them.
     gates_before: Sequence[str] = field(default=())
-    # Further lines: of the public frontend, before lanes are told apart; and of `global`.
+    # Further lines: of the public frontend, before lanes are matched; and of `global`.
     frontend_lines: Sequence[str] = field(default=())
     global_lines: Sequence[str] = field(default=())
     # Further lines of each group.

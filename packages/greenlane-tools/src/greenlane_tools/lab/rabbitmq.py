@@ -13,7 +13,7 @@ from typing import Final
 
 __all__ = ["DEBIAN", "READY", "Node"]
 
-#: Where Debian's package has the scripts that do as they are told: `rabbitmq_server-*/sbin`. Its own wrapper changes
+#: Where Debian's package has the scripts without a wrapper: `rabbitmq_server-*/sbin`. Its own wrapper changes
 #: user and folder.
 DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
 #: What a node writes to its log when it can be used, some 5 s after its start.

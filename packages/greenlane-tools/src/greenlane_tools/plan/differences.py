@@ -266,7 +266,7 @@ def _cores(found: ProfileComparison) -> str:
     if abs(found.slower - 1) <= NOISE_FRAC:
         return ""
     way, times = ("slower", found.slower) if found.slower > 1 else ("faster", 1 / found.slower)
-    return f"The cores were {times:.2f} times {way} than before; CPU is told at the speed that they had before."
+    return f"The cores were {times:.2f} times {way} than before; CPU is given at the speed that they had before."
 
 
 def _routes(found: ProfileComparison) -> list[str]:

@@ -89,7 +89,7 @@ def keyed(profile: Profile) -> Profile:
     if len(routes) == len(profile.routes):
         return profile
     kept = {route.route for route in routes}
-    said = "Tasks are told apart by the upstream that they wait for most."
+    said = "Tasks are distinguished by the upstream that they wait for most."
     return replace(
         profile,
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),

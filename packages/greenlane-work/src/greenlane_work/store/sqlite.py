@@ -320,7 +320,7 @@ def _start(pid: int) -> str:
 def _file(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:  # what is wrong is said when it is opened again
+    except OSError:  # the error is reported when it is opened again
         return None
     return found.st_dev, found.st_ino
 

@@ -248,7 +248,7 @@ class Store:
         return Operation(kind, checked_key(key), self.owner, token, kept, checked_reason(reason))
 
     def _note(self, operation: Operation, answer: Answer | GreenlaneError) -> None:
-        """Keep the token of what was begun here until it is said how that ended."""
+        """Keep the token of what was begun here until its end is reported."""
         key = operation.key
         if operation.kind is Kind.BEGIN:
             if isinstance(answer, Answer) and answer.token:

@@ -4,7 +4,7 @@ Celery's tracer runs the function as it always does, with its signals, states an
 around the function alone. An order that was done before gives its kept result again, so that whatever follows it in a
 chain is published even if the worker died between the two.
 
-Three outcomes of a call are told apart: done; failed, when it is certain that nothing reached the other side; and
+A call has three outcomes: done; failed, when it is certain that nothing reached the other side; and
 unknown, everything else. An unknown one is asked about (`@app.task(ask=…)`) before it is sent again.
 """
 
@@ -86,7 +86,7 @@ class Execution:
         settings: WorkSettings,
         refused: Callable[[Order, BaseException], object],
     ) -> None:
-        """Args: `refused` is told of each failure: its upstream may have said when to come again."""
+        """Args: `refused` gets each failure: its upstream may have said when to come again."""
         self._refused = refused
         self._store = store
         self._retrying = retrying

@@ -21,7 +21,7 @@ __all__ = ["OrderReader"]
 
 _log = logging.getLogger("greenlane.work")
 
-#: What key functions raised: a traceback of each kind, or they are told as often as orders come.
+#: What key functions raised: each kind is logged once with its traceback, not for every order.
 _told: set[type[Exception]] = set()
 _TOLD_MOST: Final = 16
 #: Celery's count of `self.replace`: the task that replaces another one has its id.

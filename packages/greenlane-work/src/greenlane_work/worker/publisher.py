@@ -101,7 +101,7 @@ class Publisher:
             self._letters.put(visit)
 
     def stop(self) -> None:
-        """End after the letter that is being published; the others are told False."""
+        """End after the letter that is being published; the others get False."""
         self._stopping = True
         self._letters.put(None)
 

@@ -1,4 +1,4 @@
-"""What Celery is told of an order beside its tracer: its request tables, its events, and the results of dead orders.
+"""What Celery learns of an order beside its tracer: request tables, events, and the results of dead orders.
 
 A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
 task, as Celery itself would: waiters for the result, and a chord that counts it, are informed. So is that of a

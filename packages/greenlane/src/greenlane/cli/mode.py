@@ -50,7 +50,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 def _check_route(arguments: argparse.Namespace, output: Output) -> None:
     """Refuses a route that no process knows: switched, it would change nothing and look as if it had.
 
-    One that knows it is enough: the others meet it later and are told now.
+    One process that knows it is enough: the others meet it later and get the mode now.
     """
     found, _ = answers(arguments, {"do": "show"}, output)
     known = {str(row["route"]) for answer in found for row in answer["learned"]}

@@ -26,7 +26,7 @@ __all__ = ["Remote"]
 _WAITS_S: Final = 5.0
 _LOOK_S: Final = 0.05
 _PACKAGE: Final = Path(greenlane.__file__).parent
-#: Names of its own, gone when it ends. What fails is told in a file: the program's stderr is not ours.
+#: Names of its own, gone when it ends. Errors are written to a file: the program's stderr is not ours.
 _SCRIPT: Final = """\
 def _(package, directory, opens, answer):
     import importlib.util, sys

@@ -1,4 +1,4 @@
-"""What the decorators of views have in common: when a request is due, and what is said of one that is late or refused.
+"""What the decorators of views have in common: when a request is due, and the answer to one that is late or refused.
 
 Under one of our hosts its settings hold; elsewhere (gevent's hub cannot have permits) those of this process.
 """

@@ -4,7 +4,7 @@
        │                  ├─────fail─────> failed
        └──cancel, fail────┴────cancel────> cancelled
 
-Each arrow happens once, whatever threads race for it; the loser is told False. A call that is cancelled, or fails at
+Each arrow happens once, whatever threads race for it; the loser gets False. A call that is cancelled, or fails at
 its deadline, while its function runs has ended for its *caller*: the function meets the reason at its next
 `greenlane.checkpoint()`, and what it gives later is dropped.
 """
@@ -154,7 +154,7 @@ class Call:
         return self._end(_FAILED, error)
 
     def cancel(self) -> bool:
-        """End it for its caller: a waiting call never begins, a running one is told at its next checkpoint.
+        """End it for its caller: a waiting call never begins, a running one raises at its next checkpoint.
 
         False = it has ended before.
         """

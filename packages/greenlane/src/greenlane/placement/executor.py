@@ -1,6 +1,6 @@
 """What runs calls somewhere else: one interface for threads, processes and fleets.
 
-`packages/greenlane/tests/placement/test_executor_contract.py` holds every implementation to what is said here.
+`packages/greenlane/tests/placement/test_executor_contract.py` tests every implementation against this contract.
 """
 
 from __future__ import annotations

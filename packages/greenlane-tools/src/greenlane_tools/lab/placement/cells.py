@@ -49,7 +49,7 @@ class Cell:
         return _IDLE_S if self.function is None else (self.warm + self.calls) * self.function.about_ms / 1000
 
     def job(self, loop: str, amounts: Amounts) -> Job:
-        """What its process is told."""
+        """The input of its process."""
         name = "" if self.function is None else self.function.name
         return Job(
             name, self.contender.name, loop, self.callers, self.warm, self.calls, amounts.iterations, amounts.passes,

@@ -144,7 +144,7 @@ def _said(point: Point, y: Scale) -> str:
 
 
 def _sign(x: float, y: float, place: int) -> str:
-    """A shape by place: lines are told apart without their colours too."""
+    """A shape by place: lines can be distinguished without colours too."""
     match place % _SHAPES:
         case 0:
             return _round(x, y, 3.4)

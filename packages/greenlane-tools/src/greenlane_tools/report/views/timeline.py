@@ -104,7 +104,7 @@ def _data(study: ReportStudy, jobs: Sequence[Job], slowest: Job) -> dict[str, An
                 ]
                 for part in study.recording.segments(job.process, job.job)
             ]
-        # Each begin is told from the one before: short numbers.
+        # Each begin is relative to the one before: short numbers.
         told["jobs"] += [begin - begins[job.process], (job.end_ns - start_ns) // 1000 - begin, routes[job.route]]
         begins[job.process] = begin
     end_us = max((job.end_ns - start_ns) // 1000 for job in jobs)

@@ -5,7 +5,7 @@
 - a new connection is accepted by the worker that has room and the fewest requests in progress;
 - a request's clock starts when its first byte can be read;
 - the answer to a request past its deadline leaves on time (504) while the work goes on in its thread and is counted;
-- health and metrics are answered without a thread of the pool, and a hung application is told from a busy one;
+- health and metrics are answered without a thread of the pool, and a hung application is distinguished from a busy one;
 - clients that send slowly hold no thread, and are bounded at line, headers and body;
 - nobody is cut off when the worker stops (TERM, HUP, `max_requests`).
 

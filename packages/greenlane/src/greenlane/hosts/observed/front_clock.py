@@ -87,7 +87,7 @@ def arrival_ns(text: str) -> int:
 
 
 def parsed_unix_ns(text: str) -> tuple[int, int]:
-    """Give nanoseconds since 1970, and to how many it is said; 0 = another form."""
+    """Give nanoseconds since 1970, and the resolution in ns; 0 = another form."""
     found = _FORM.fullmatch(text)
     if found is None:
         return 0, 0
