@@ -19,7 +19,7 @@ __all__ = ["Acts", "Backoff", "Group", "Slot", "State"]
 # The first death costs no wait: most are a kill, and the successor is needed now.
 _FIRST_S: Final = 0.25
 _MOST_S: Final = 30.0
-# A worker that has served so long before it died is no failure to start.
+# A worker that has served this long before it died is no failure to start.
 _WELL_S: Final = 2.0
 
 

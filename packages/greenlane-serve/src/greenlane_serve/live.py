@@ -28,7 +28,7 @@ from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Live"]
 
-# A parent that has not looked for so long does not turn. A start of a front, the longest of its steps, may take 10 s.
+# A parent that has not looked for this long does not turn. A start of a front, the longest of its steps, may take 10 s.
 _ALIVE_S: Final = 15.0
 
 

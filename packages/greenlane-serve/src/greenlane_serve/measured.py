@@ -102,7 +102,7 @@ def worked_by(
     return worked
 
 
-# A process that is not asked about for so long is forgotten. Arbitrary.
+# A process that is not asked about for this long is forgotten. Arbitrary.
 _KEPT_S: Final = 600.0
 # Linux: a process's CPU clock is (~pid << 3) | 2; include/linux/posix-timers.h.
 _CPUCLOCK_SCHED: Final = 2

@@ -659,7 +659,7 @@ class Chooser:
         """Take note that a call has ended without teaching anything."""
 
     def inspected(self, kept_ns: int) -> None:
-        """It can cross; pickling a call and its result keeps the caller so long."""
+        """It can cross; pickling a call and its result keeps the caller this long."""
 
     def ready(self) -> None:
         """The workers know it."""

@@ -97,7 +97,7 @@ def enter(call: Checked | None, due_ns: int) -> None:
 
 @contextlib.contextmanager
 def within_ms(span_ms: float) -> Iterator[None]:
-    """Give what runs inside at most so long: calls of `greenlane.run`, and `greenlane.checkpoint()` here.
+    """Limit the time of what runs inside: calls of `greenlane.run`, and `greenlane.checkpoint()` here.
 
     A deadline that stands already and comes sooner stays in force. Nothing is interrupted but what waits.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 __all__ = ["LEVELS", "Measured", "carried"]
 
-#: Each bucket reaches so much further than the one before it: a percentile is good to 1 %.
+#: Each bucket reaches this much further than the one before it: a percentile is good to 1 %.
 GROWTH: Final = 1.02
 _LEAST_MS: Final = 1e-3
 #: Percentiles by name.
@@ -62,7 +62,7 @@ class Measured:
         return math.inf
 
     def within_frac(self, limit_ms: float) -> float | None:
-        """The share that took at most so long; the bucket that holds the limit counts by its part below it."""
+        """The share that took at most this long; the bucket that holds the limit counts by its part below it."""
         if not self.samples or limit_ms <= 0:
             return None
         edge = math.log(limit_ms) / math.log(GROWTH)

@@ -41,7 +41,7 @@ SOURCES: Final = ("recording", "model")
 LOOPS: Final = ("gevent", "asyncio")
 #: Standard errors that tell uneven arrivals from chance.
 _ERRORS: Final = 2.0
-#: Sums may differ by so much before they contradict each other: rounding, and requests at the edges.
+#: Sums may differ by this much before they contradict each other: rounding, and requests at the edges.
 _SUM_FRAC: Final = 0.02
 #: Requests by seconds may differ this much from the given rate.
 _RATE_FRAC: Final = 0.3

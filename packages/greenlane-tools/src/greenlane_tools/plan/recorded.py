@@ -36,7 +36,7 @@ __all__ = ["kept", "profile_of_recording"]
 
 #: Sequences of a route that are kept. With 256 the p99 of one phase still rests on several.
 _MOST_SEQUENCES: Final = 256
-#: A request is sampled at most so much more, or less, eagerly than the mean one. Arbitrary.
+#: A request is sampled at most this much more, or less, eagerly than the mean one. Arbitrary.
 _MOST_EMPHASIS: Final = 20.0
 _LEAST_EMPHASIS: Final = 0.5
 #: Routes beyond this, those with the fewest requests, become one.

@@ -34,7 +34,7 @@ NOBODY: Final = -1
 #: A shorter stretch of CPU has the GIL all along: calls that release it for long are in the long ones.
 _LONG_MS: Final = 0.25
 #: Where all sequences are known their mean is the mean; else it may be this many times the exact one, or the other way
-#: round. And so much is rounding.
+#: round. And this much is rounding.
 _WHOLE_TIMES: Final = 1.02
 _SAMPLE_TIMES: Final = 4.0
 _NOISE_MS: Final = 0.05

@@ -19,7 +19,7 @@ __all__ = ["keyed", "opened"]
 
 _ATTEMPT: Final = "open the source of the plan"
 _PARTS: Final = ".parts"
-#: A request is its upstream's if so much of its I/O is.
+#: A request is its upstream's if this much of its I/O is.
 _MOST_FRAC: Final = 0.5
 #: More kinds than this are no kinds: each address would be one.
 _MOST_KINDS: Final = 64
@@ -31,7 +31,7 @@ def opened(source: str, *, skip_s: float = 0.0) -> Profile:
 
     Args:
         source: a profile (JSON), a model (.toml), or a recording or its folder.
-        skip_s: of a recording, leave out so much of the beginning.
+        skip_s: of a recording, leave out this much of the beginning.
 
     Raises: PlanError, RecordingError: it is none of these, or cannot be read.
     """

@@ -31,7 +31,7 @@ _LEAST_NS: Final = 1_000_000
 #: Between an upstream's clock and the wire.
 _BETWEEN_NS: Final = 10_000_000
 _HELD_NS: Final = 10_000_000
-#: … and one of them so long.
+#: … and one of them this long.
 _HELD_ONCE_NS: Final = 5_000_000
 #: … or this many at one place: a driver that is not cooperative.
 _HELD_OFTEN: Final = 50

@@ -159,7 +159,7 @@ class RouteSplit:
     cpu_ns: int
     wait_ns: int
     io_ns: Mapping[str, int]
-    #: Of the I/O so much may have been wait.
+    #: Of the I/O this much may have been wait.
     uncertain_ns: int
     #: Jobs that ended after their deadline, of those that had one.
     late: int

@@ -33,7 +33,7 @@ __all__ = [
 #: A queue's name in every broker, and a file's.
 _NAME: Final = r"[A-Za-z0-9_.:-]{1,100}"
 _POINTS: Final = 2**64
-#: A producer that has said nothing for so long is gone. Three times what is between two words of it.
+#: A producer that has said nothing for this long is gone. Three times what is between two words of it.
 KEEP_S: Final = 15.0
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["MOST_ATTEMPTS", "Attempt", "Outcome", "Record", "State", "NotARecord", "decoded", "encoded"]
 
-#: Attempts of which a record knows more than their number. Arbitrary: an order that fails so often is poison, and a
+#: Attempts of which a record knows more than their number. Arbitrary: an order that fails this often is poison, and a
 #: record that grows with each attempt would be too.
 MOST_ATTEMPTS: Final = 16
 #: Of them, how many are the oldest: how it began explains more than what was in the middle.

@@ -34,7 +34,7 @@ __all__ = ["LEASE_S", "PATIENCE_S", "RESULT_BYTES", "Store"]
 
 #: Long enough for a process that is stopped for a garbage collection or a slow disk, short enough to wait for.
 LEASE_S: Final = 30.0
-#: A question waits so long for a store that does not answer; then the order waits instead.
+#: A question waits this long for a store that does not answer; then the order waits instead.
 PATIENCE_S: Final = 5.0
 #: A longer result is not kept: the order is done all the same, with an empty one.
 RESULT_BYTES: Final = 65_536

@@ -38,9 +38,9 @@ ASK: Final = "ask"
 #: A task's attribute: how many further runs after it raised.
 RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
-#: While the store cannot be asked the order waits so long. Arbitrary.
+#: While the store cannot be asked the order waits this long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
-#: While it runs elsewhere it is asked for after so long, doubled each time up to the second. Arbitrary.
+#: While it runs elsewhere it is asked for after this long, doubled each time up to the second. Arbitrary.
 _AGAIN_S: Final = 0.05
 _AGAIN_MOST_S: Final = 5.0
 

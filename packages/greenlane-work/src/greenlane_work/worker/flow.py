@@ -42,7 +42,7 @@ __all__ = ["OrderFlow"]
 _log = logging.getLogger("greenlane.work")
 
 _DELIVERY_COUNT: Final = "x-delivery-count"
-#: At the end the store has so long to write down what it was told.
+#: At the end the store has this long to write down what it was told.
 _STORE_S: Final = 3.0
 #: Orders that may wait here for their time beside those that are parked, and steps of the prefetch count. Arbitrary.
 _TIMED_MOST: Final = 1_000

@@ -64,7 +64,7 @@ class Pauses:
                 _log.debug("the other workers were not told to leave %r alone: %r", order.key, failed)
 
     def pause(self, key: str, seconds: float) -> None:
-        """Let no order of this key begin for so long. From any thread."""
+        """Let no order of this key begin for this long. From any thread."""
         until_ns = self._clock_ns() + int(seconds * 1e9)
         self._owner.post(lambda: self._begin(key, until_ns))
 

@@ -116,7 +116,7 @@ class Queues:
         return Queue(dead_queue(name), durable=True, queue_arguments=self._quorum() | self._unlimited)
 
     def wait_s(self, returns: int, least_s: float = 0.0) -> float:
-        """How long what was returned so often waits at the broker, unless it must wait longer anyway.
+        """How long what was returned this often waits at the broker, unless it must wait longer anyway.
 
         On RabbitMQ each time has a queue of its own, so there are few of them: an order that must wait for days comes
         back some ten times meanwhile.
@@ -129,7 +129,7 @@ class Queues:
         return float(self._return_s * 2 ** min(int(math.log2(least_s / self._return_s)), _DOUBLINGS_FAR))
 
     def later(self, name: str, seconds: float) -> Queue:
-        """Give the queue in which an order waits for so long."""
+        """Give the queue in which an order waits for this long."""
         if self._broker is Broker.OTHER:
             return Queue(name, durable=True)
         if self._broker is Broker.REDIS:

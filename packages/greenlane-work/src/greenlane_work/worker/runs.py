@@ -27,7 +27,7 @@ __all__ = ["UNTRACED", "HardTimeLimitExceeded", "Result", "Runner", "Runs", "Ser
 
 _log = logging.getLogger("greenlane.work")
 
-#: An attempt that begins at its very deadline has so long; 0 would be no limit.
+#: An attempt that begins at its very deadline has this long; 0 would be no limit.
 _LEAST_S: Final = 0.001
 
 #: Celery's own task, which publishes a chord's body where the result backend cannot count: all that it does follows it.

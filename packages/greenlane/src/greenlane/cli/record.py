@@ -35,7 +35,7 @@ __all__ = ["COMMAND"]
 
 #: How long a look for signals and ended processes may take, seconds.
 _LOOK_S: Final = 0.5
-#: A process that was forked at the command's end has so long to write its first segment, s.
+#: A process that was forked at the command's end has this long to write its first segment, s.
 _APPEARS_S: Final = 1.0
 #: Progress is shown first after this long, then each time the time has doubled, at most a minute apart.
 _FIRST_WORD_S: Final = 4.0

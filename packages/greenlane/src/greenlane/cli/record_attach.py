@@ -57,7 +57,7 @@ class Attached:
         self._directory = _directory_of(pid)
 
     def record(self, seconds: float | None) -> int:
-        """Record for so long, or until Ctrl-C; give how many processes were.
+        """Record for this long, or until Ctrl-C; give how many processes were.
 
         Raises:
             ControlError: none could be.

@@ -76,7 +76,7 @@ class RecordedCommand:
         self._interrupted_s = -_SAME_S
 
     def wait(self, seconds: float) -> signal.Signals | None:
-        """Wait for it to end or for a signal, so long at most; give the signal, which has been passed on.
+        """Wait for it to end or for a signal, this long at most; give the signal, which has been passed on.
 
         The second Ctrl-C kills the command and all that it has started.
         """

@@ -16,7 +16,7 @@ from greenlane.threads.unpatched import allocate_lock, get_ident
 
 __all__ = ["unforked"]
 
-#: Far more than imports take. A fork that has waited so long is made as without us.
+#: Far more than imports take. A fork that has waited this long is made as without us.
 _PATIENCE_S: Final = 2.0
 
 _lock = allocate_lock()

@@ -129,7 +129,7 @@ _QUIET_CORES: Final = 0.15
 _STEP_MS: Final = 20.0
 # Requests beyond a percentile that it should stand on; arbitrary.
 _BEYOND: Final = 5
-# The calibrating contender may miss its utilisation by so much of it.
+# The calibrating contender may miss its utilisation by this much of it.
 _MISSED_FRAC: Final = 0.15
 
 

@@ -97,7 +97,7 @@ def run_scenario(
         contenders: names of those that take part.
         store: where runs are kept, and found again.
         fresh: forget what is there.
-        late_s: a run that would start so much past the expected end is left out; 0 = none is.
+        late_s: a run that would start this much past the expected end is left out; 0 = none is.
 
     Raises:
         GreenlaneError: the folder, a shared service, every contender, the calibration or the generator failed.

@@ -90,7 +90,7 @@ class Played:
         return number
 
     def _compute(self, ms: float) -> None:
-        """Under the GIL, for so long of this thread's CPU time."""
+        """Under the GIL, for this long of this thread's CPU time."""
         end_ns = time.thread_time_ns() + round(ms * 1e6) - self._half_ns
         while time.thread_time_ns() < end_ns:
             burn(self._piece)

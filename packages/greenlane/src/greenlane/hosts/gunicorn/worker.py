@@ -55,7 +55,7 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
-# At most so often the log hears of refusals. Arbitrary.
+# At most this often the log hears of refusals. Arbitrary.
 _SILENCE_S: Final = 60.0
 
 _recorder: Final = Recorder()

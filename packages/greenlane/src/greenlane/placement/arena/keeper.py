@@ -32,7 +32,7 @@ _SECOND_NS: Final = 1_000_000_000
 # A worker that lived this long, or answered this many calls, was healthy: the next need not die too.
 _WELL_NS: Final = 5 * _SECOND_NS
 _WELL_CALLS: Final = 10
-# The second start after two quick deaths waits so long, the next twice as long, to the most. Arbitrary: a worker that
+# The second start after two quick deaths waits this long, the next twice as long, to the most. Arbitrary: a worker that
 # dies of its start costs some 0.1 s of CPU.
 _FIRST_PAUSE_NS: Final = 50_000_000
 _LONGEST_PAUSE_NS: Final = 5 * _SECOND_NS
