@@ -69,7 +69,7 @@ Identity = tuple[str, str, int, int]
 
 
 class NotSent(Exception):
-    """Raised by a task that knows: nothing of this attempt has reached the other side."""
+    """Raise it in a task to say that nothing of this attempt has reached the upstream."""
 
 
 class Stage(enum.Enum):

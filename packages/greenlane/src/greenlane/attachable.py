@@ -1,8 +1,8 @@
 """Lets `greenlane record --pid` record this process later: `import greenlane.attachable`.
 
-It opens the control socket in `control_dir` (GREENLANE_CONTROL_DIR, greenlane.toml) and nothing else: a thread that
-sleeps, no probe, nothing replaced. A forked child opens its own. Processes that have a control socket for another
-reason (Greenlane's middleware and workers with `control_dir`) need no such line.
+It only opens the control socket in `control_dir` (GREENLANE_CONTROL_DIR, greenlane.toml), on a thread that sleeps. No
+probe is installed. A forked child opens its own socket. Processes with Greenlane's middleware or workers and a
+`control_dir` have the socket already.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def enter(call: Checked | None, due_ns: int) -> None:
 def within_ms(span_ms: float) -> Iterator[None]:
     """Limit the time of what runs inside: calls of `greenlane.run`, and `greenlane.checkpoint()` here.
 
-    A deadline that stands already and comes sooner stays in force. Nothing is interrupted but what waits.
+    An earlier deadline stays in force. Only waits are interrupted.
 
     Example:
         >>> with within_ms(50):
@@ -142,10 +142,10 @@ def remaining_ms() -> int | None:
 def checkpoint() -> None:
     """Raise if this work is no longer needed: its deadline has passed or its caller has left.
 
-    For loops of pure computation that should not go on for a caller who has left. Cost: about 0.2 us.
+    For long loops of pure computation. Cost: about 0.2 us.
 
     Raises:
-        DeadlineExceeded: this thread's job, or the placed call that this is, is past its deadline.
+        DeadlineExceeded: this thread's job, or the running placed call, is past its deadline.
         Cancelled: the caller of the placed function has been cancelled. A BaseException: let it through.
     """
     call = CURRENT.get()

@@ -44,7 +44,7 @@ _VALUE_CHARACTERS: Final = 200
 
 
 class GreenlaneError(Exception):
-    """Something that the caller can act on went wrong.
+    """An error that the caller can act on.
 
     Args:
         attempted: what was being done, as a verb phrase: "read the settings", "start the worker".
@@ -155,7 +155,7 @@ class DeadlineExceeded(GreenlaneError, TimeoutError):
     """The current job is past its deadline.
 
     Raised only at a job's own blocking calls (`deadline_cancel`) and at `greenlane.checkpoint()`, never between
-    two arbitrary instructions. It is a TimeoutError, so code that already meets socket time-outs meets this one.
+    two arbitrary instructions. It is a TimeoutError, so code that handles socket time-outs handles this one.
     """
 
     code: ClassVar[str] = "deadline"
@@ -173,14 +173,14 @@ class DeadlineExceeded(GreenlaneError, TimeoutError):
 
 
 class PlacementError(GreenlaneError, TypeError):
-    """A function cannot be placed: it is none, its code belongs to a loop, or what should run it is gone."""
+    """A function cannot be placed: it is not a function, belongs to an event loop, or its executor has been closed."""
 
     code: ClassVar[str] = "placement"
     exit_code: ClassVar[int] = 2
 
 
 class Overloaded(GreenlaneError):
-    """Refused at once because a bounded queue is full. Nothing of the call was done: it may be tried elsewhere."""
+    """A bounded queue is full, so the call was refused. It has not started: it may be tried elsewhere."""
 
     code: ClassVar[str] = "overloaded"
 
@@ -312,7 +312,7 @@ def _shown(value: object) -> str:
 
 
 class PlacementWarning(UserWarning):
-    """Something in a placed function never pays: names the function, what it is, and the one remedy.
+    """A placed function can never gain from placement. Names the function, the reason and a remedy.
 
     Given once for a function and reason, where the function is defined. `warnings.filterwarnings` switches it off.
     """
