@@ -233,16 +233,16 @@ def _benchmark(load: Load, routes: Sequence[Route]) -> list[str]:
         return []
     per_s = amount(math.fsum(route.rate_per_s for route in routes))
     said = f"The load was a closed loop of {load.most_in_progress} clients; it is taken for {per_s} requests a second "
-    return [f"{said}that come as they like, as from a public."]
+    return [f"{said}that arrive independently, as from many users."]
 
 
 def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> list[str]:
     """What a plan from this cannot know, where it is much."""
     latency_ns = max(1, sum(job.latency_ns for job in jobs))
     shares = {
-        "for a core: the machine had others to serve, and a plan knows nothing of them": _waited(jobs, "os"),
+        "for a core, because of other load on the machine: a plan does not model that": _waited(jobs, "os"),
         "in calls that no probe sees: a plan ignores them": _waited(jobs, "unseen"),
-        "for locks, pools and threads of the application: a plan lets nobody wait for them": (
+        "for locks, pools and threads of the application: a plan does not model those waits": (
             _waited(jobs, "lock") + _waited(jobs, "pool") + _waited(jobs, "queue")
         ),
     }

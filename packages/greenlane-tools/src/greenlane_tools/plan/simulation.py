@@ -68,7 +68,7 @@ class SimulatedRoute:
     done: int
     #: Of these, after their deadline.
     late: int
-    #: Never begun: they would have come too late.
+    #: Refused before they began: they would have been late.
     refused: int
     mean_ms: float
     max_ms: float

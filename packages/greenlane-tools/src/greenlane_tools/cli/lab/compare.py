@@ -113,7 +113,7 @@ def _print(found: Study, output: Output, *, as_json: bool) -> None:
     output.line()
     output.line(
         f"{tests} comparison{'s' * (tests != 1)}; a verdict takes all of them into account (Holm, 5 % together), "
-        f"an interval stands for itself. The same: less than {found.smallest_frac * 100:g} %, or it cannot be told."
+        f"an interval is for one comparison. The same: less than {found.smallest_frac * 100:g} %, or it cannot be told."
     )
 
 
