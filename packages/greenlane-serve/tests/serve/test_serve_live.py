@@ -34,7 +34,7 @@ control_dir = "{folder}/c"
 """
 
 
-# Of each test: one that is made anew meets a tree that has measured nothing yet.
+# Of each test: one that is made again meets a tree that has measured nothing yet.
 @pytest.fixture
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("live")

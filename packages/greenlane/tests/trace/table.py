@@ -105,7 +105,7 @@ KINDS = (
     ),
 )  # fmt: skip
 
-#: Hosts that are processes of ours keep theirs after detaching: host -> titles of kinds.
+#: Hosts that are our processes keep theirs after detaching: host -> titles of kinds.
 KEEP: Mapping[str, frozenset[str]] = {
     "gunicorn": frozenset({"our threads", "our descriptors"}),
     # Its clocks see the blocking calls with the same probes, whatever the permits' mode.
