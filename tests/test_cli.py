@@ -530,6 +530,18 @@ def test_a_route_that_no_process_has_met_is_refused(run: Run, service: Running) 
     assert service.modes == {None: "on"}
 
 
+def test_a_key_that_no_worker_has_met_is_switched_and_named(
+    run: Run, service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switched = {}
+    monkeypatch.setattr(service, "tasks", lambda: {"keys": [{"key": "taco"}]}, raising=False)
+    monkeypatch.setattr(service, "breaker", switched.__setitem__, raising=False)
+    assert run("breaker", "taco", "open", "--control-dir", "control").err == ""
+    result = run("breaker", "tacco", "closed", "--control-dir", "control")
+    assert (result.code, switched) == (0, {"taco": True, "tacco": False})
+    assert "no worker has had an order of the key 'tacco'\nhint: did you mean 'taco'?" in result.err
+
+
 # --- demo
 
 
