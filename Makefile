@@ -138,11 +138,13 @@ prove: build ## each claim of the README: measured, target, verdict
 bench: build ## micro-benchmarks: overhead per request, per phase
 	$(BIN)/python -m bench.overhead $(ARGS)
 
-lint: build ## ruff, rustfmt, clippy, gofmt, go vet; generated documents are up to date
+lint: build ## ruff, rustfmt, clippy, gofmt, go vet; spelling and style of texts; generated documents are up to date
 	@scripts/toolchain lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs systems packages scripts bench tests crates
+	$(BIN)/python scripts/prose.py
 	$(BIN)/python scripts/settings_page.py --check
 	$(BIN)/python scripts/errors_page.py --check
 	$(BIN)/python scripts/metrics_page.py --check

@@ -46,7 +46,7 @@ ROUNDS = 50
 # A quarter of a core at most.
 _PER_S = 500.0
 _SECONDS = 0.6
-# After the middleware has come or gone: the interpreter specialises its bytecode anew.
+# After the middleware has come or gone: the interpreter specialises its bytecode again.
 _WARM_S = 0.2
 _HERE = Path(__file__).parent
 _STOCK = "gthread-64"

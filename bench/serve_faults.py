@@ -7,7 +7,7 @@ boot that hangs or a full disk. Who waits for an answer when the front is killed
 what every HTTP library does with a safe request then, and sends it once more: column `again`.
 
 Open loop, Poisson, one request in two on a kept connection; three workers with one request at once each, 20 ms of
-sleep a request, half of the capacity but for the last two rows. `failed`: no answer within 10 s, another status than
+sleep a request, half of the capacity except in the last two rows. `failed`: no answer within 10 s, another status than
 200, or an answer to somebody else. It does not show requests that may have an effect: those are never sent twice
 (tests/soak).
 """
@@ -83,7 +83,7 @@ class Load:
         until(lambda: self.begun - len(self.took_ms) <= WORKERS)
 
     def some(self, number: int) -> None:
-        """Block until so many further requests have ended."""
+        """Block until this many further requests have ended."""
         wanted = len(self.took_ms) + number
         until(lambda: len(self.took_ms) >= wanted)
 
@@ -153,7 +153,7 @@ class Row:
 
 
 def reloads(number: int) -> Callable[[Served, Load], None]:
-    """So many reloads, each when the one before has ended."""
+    """This many reloads, each when the one before has ended."""
 
     def do(served: Served, load: Load) -> None:
         for _ in range(number):

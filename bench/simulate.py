@@ -39,7 +39,7 @@ _SPREAD: Final[tuple[dict[str, Any], ...]] = (
 
 
 def jobs_per_s(jobs: int, repetitions: int) -> float:
-    """M/M/1 on one core: the median of so many runs."""
+    """M/M/1 on one core: the median of this many runs."""
     took = []
     for _ in range(repetitions):
         began = time.perf_counter()
@@ -49,7 +49,7 @@ def jobs_per_s(jobs: int, repetitions: int) -> float:
 
 
 def cells_took_s(count: int, jobs: int) -> float:
-    """So many cells on all cores: hosts, processes and loads as a plan has them."""
+    """This many cells on all cores: hosts, processes and loads as a plan has them."""
     cells = []
     for number in range(count):
         over, load = _SPREAD[number // 3 % 3], 0.5 + 0.1 * (number // 9 % 6)
@@ -61,7 +61,7 @@ def cells_took_s(count: int, jobs: int) -> float:
 
 
 def most_s(count: int, jobs: int) -> float:
-    """What so many cells may take."""
+    """What this many cells may take."""
     return _MOST_S * count * jobs / (CELLS * JOBS)
 
 

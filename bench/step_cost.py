@@ -80,7 +80,7 @@ def run(loop: asyncio.AbstractEventLoop, program: Callable[[], Coroutine[Any, An
 
 
 def measured(seconds: float) -> list[tuple[str, str, dict[str, list[float]]]]:
-    """(loop, program, ns a step by mode), modes and programs taking turns for so many seconds."""
+    """(loop, program, ns a step by mode), modes and programs taking turns for this many seconds."""
     recorder = Recorder()
     cells = [
         (name, program.__name__, make(), program, {mode: [] for mode in ("bare", "off", "on")})

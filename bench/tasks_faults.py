@@ -1,4 +1,4 @@
-"""What becomes of a whole Celery program's orders while workers and broker die: results, retries, chains, chords.
+"""What happens to a whole Celery program's orders while workers and broker die: results, retries, chains, chords.
 
     python -m bench.tasks_faults [--orders N] [--brokers rabbitmq,redis] [--contenders greenlane,celery-threads]
 

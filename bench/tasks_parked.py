@@ -34,7 +34,7 @@ MODULE: Final = "bench.tasks_parked:app"
 QUEUE: Final = "parked"
 SLOTS: Final = 60
 PER_S: Final = 40.0
-#: So many may be in the worker or on their way: what it parks itself, and what comes back.
+#: This many may be in the worker or on their way: what it parks itself, and what comes back.
 _HERE_MOST: Final = 2_000
 _SETTLE_S: Final = 10.0
 

@@ -34,7 +34,7 @@ _OK = int(CallOutcome.OK)
 
 
 class Cell:
-    """A full worker: so many keys, each with an order parked or in progress."""
+    """A full worker: this many keys, each with an order parked or in progress."""
 
     def __init__(self, keys: int) -> None:
         most = 10 * keys + 1_000

@@ -1,4 +1,4 @@
-"""Debian's packages without installing them: downloaded by a private apt, and unpacked below a folder of ours.
+"""Debian's packages without installing them: downloaded by a private apt, and unpacked into a folder of its own.
 
 The machine's own lists, sources and installed packages stay as they are.
 """

@@ -68,7 +68,7 @@ def run(shape, places, runtimes=("gevent",), baseline=True, **more):
 
 
 def cell_of(measured, places, name="gevent"):
-    "The cell of one runtime with so many green threads."
+    "The cell of one runtime with this many green threads."
     return next(cell for cell in measured if (cell.runtime.name, cell.green_threads) == (name, places))
 """)
 
@@ -141,7 +141,7 @@ fifty the throughput is nearly twelve times that of one, and now the latencies p
 
 The article's table says 182.12 ms at the median (its text says 188). The throughput says something else. Fifty requests
 are always in progress, 192.46 of them are done a second: each takes 50 / 192.46 s = 260 ms. That is Little's law, and
-it leaves no way out: *number in progress = throughput × latency*. Whoever measures 182 ms has not looked at the whole
+it leaves no way out: *number in progress = throughput × latency*. A clock that reads 182 ms has not looked at the whole
 request.
 """)
 
@@ -154,7 +154,7 @@ picture(histogram(series, "fifty green threads by three clocks", Scale("latency"
 """)
 
 told("""
-By the arrival N comes out, but for the places that stand empty when the last requests are under way. By the handler's
+By the arrival N comes out, except for the places that are empty when the last requests are under way. By the handler's
 clock a third of the requests in progress are missing: they waited for their first instruction, and nobody counted.
 
 Two smaller things in the published table. "CPU Utilization" is not measured: 8.24, 40.80 and 96.23 % are throughput

@@ -9,6 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
+_MEASURED = re.compile(r"<!-- measured: (.+?); tree: (\w+); of: .+? -->")
 _LINK = re.compile(r"\[([^\]]*)\]\(((?!https?://|#|mailto:)[^)\s]+)\)")
 
 
@@ -21,7 +22,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """The page without links that leave docs/; a link to nothing stays, and fails the build."""
+    """The page without links that leave docs/; a link to nothing stays, and fails the build. Tables name their tree."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
 
     def shown(found: re.Match[str]) -> str:
@@ -30,7 +31,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return found[0]
         return f"{found[1]} (`{target.relative_to(ROOT)}`)"
 
-    return _LINK.sub(shown, markdown)
+    return _LINK.sub(shown, _MEASURED.sub(r"*Measured by `\1` at commit `\2`:*", markdown))
 
 
 def _from_docs(link: str) -> str:

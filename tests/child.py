@@ -84,7 +84,7 @@ class Child:
             cwd: where it runs.
             user: whose process it becomes; "" = ours. Only root may name one.
             stop: what asks it to end.
-            fds: descriptors of ours that it gets as 3, 4, and so on.
+            fds: our descriptors that it gets as 3, 4, and so on.
         """
         self.argv = [str(part) for part in argv]
         self._stop = stop

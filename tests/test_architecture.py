@@ -156,7 +156,7 @@ def _writes_out(function: ast.expr) -> bool:
 
 
 def _used(tree: ast.Module, front: frozenset[str]) -> Iterator[str]:
-    """Names of ours that a system's module uses, but those of `greenlane` itself."""
+    """Our names that a system's module uses, except those of `greenlane` itself."""
     for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):

@@ -170,6 +170,7 @@ def test_help_fits_one_screen(run: Run, monkeypatch: pytest.MonkeyPatch, command
 @pytest.mark.parametrize("command", commands_and_subcommands())
 def test_help_shows_two_examples_that_the_command_accepts(run: Run, command: str) -> None:
     examples = run(*command.split(), "--help").out.partition("\nexamples:\n")[2].splitlines()
+    assert "%%" not in "".join(examples)
     assert len(examples) >= 2
     for example in examples:
         words = shlex.split(example.partition(" > ")[0])
@@ -527,6 +528,18 @@ def test_a_route_that_no_process_has_met_is_refused(run: Run, service: Running) 
     assert (result.code, result.out) == (1, "")
     assert "route='GET /bike', expected a route that a process has met\nhint: did you mean 'GET /bikes'?" in result.err
     assert service.modes == {None: "on"}
+
+
+def test_a_key_that_no_worker_has_met_is_switched_and_named(
+    run: Run, service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switched = {}
+    monkeypatch.setattr(service, "tasks", lambda: {"keys": [{"key": "taco"}]}, raising=False)
+    monkeypatch.setattr(service, "breaker", switched.__setitem__, raising=False)
+    assert run("breaker", "taco", "open", "--control-dir", "control").err == ""
+    result = run("breaker", "tacco", "closed", "--control-dir", "control")
+    assert (result.code, switched) == (0, {"taco": True, "tacco": False})
+    assert "no worker has had an order of the key 'tacco'\nhint: did you mean 'taco'?" in result.err
 
 
 # --- demo

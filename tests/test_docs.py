@@ -67,3 +67,9 @@ def test_links_and_make_targets_exist(page: Path) -> None:
     assert not [link for link in sorted(links) if not (page.parent / link).exists()]
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     assert not set(TARGET.findall(text)) - targets
+
+
+def test_each_page_stands_in_the_navigation_of_the_site() -> None:
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    shown = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert sorted(shown) == sorted({*pages, "index.md"})  # which is README

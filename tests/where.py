@@ -1,4 +1,4 @@
-"""Where the checkout is, and what a program of ours has on its import path to find `bench` and `tests`."""
+"""Where the checkout is, and what one of our programs has on its import path to find `bench` and `tests`."""
 
 from __future__ import annotations
 

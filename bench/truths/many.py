@@ -46,7 +46,7 @@ def _works(each: int, lock: threading.Lock, ran: list[int]) -> None:
 
 
 def main() -> None:
-    """Run so many jobs on each of so many threads; prints what the recording has lost, and how fast it was."""
+    """Run this many jobs on each of this many threads; prints what the recording has lost, and how fast it was."""
     threads, each = map(int, sys.argv[1:])
     start_recording()
     lock, ran = threading.Lock(), list[int]()

@@ -23,7 +23,7 @@ _OURS = re.compile(r"^greenlane(_\w+)?/")
 
 @dataclass(frozen=True)
 class Told:
-    """One figure of a trouble: what it is, true, and recorded; ns, but for what is counted."""
+    """One figure of a trouble: what it is, true, and recorded; ns, except what is counted."""
 
     trouble: str
     what: str

@@ -113,7 +113,7 @@ def _victim(wait: Callable[[Known, Replying], None], replying: Replying) -> None
 
 
 def main() -> None:
-    """Play `what` so many times beside two greenlets that compute; prints what is known."""
+    """Play `what` this many times beside two greenlets that compute; prints what is known."""
     what, count = sys.argv[1], int(sys.argv[2])
     start_recording()
     replying = Replying()

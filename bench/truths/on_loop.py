@@ -125,7 +125,7 @@ def _loop(name: str) -> asyncio.AbstractEventLoop:
 
 
 def main() -> None:
-    """Play `what` so many times on the loop that is named, beside tasks that compute; prints what is known."""
+    """Play `what` this many times on the loop that is named, beside tasks that compute; prints what is known."""
     what, count, loop = sys.argv[1:]
     start_recording()
     with asyncio.Runner(loop_factory=functools.partial(_loop, loop)) as runner:

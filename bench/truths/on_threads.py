@@ -91,7 +91,7 @@ def for_lock(known: Known, _replying: Replying) -> None:
 
 
 def main() -> None:
-    """Play `what` so many times beside two threads that compute, in Python and in C; prints what is known."""
+    """Play `what` this many times beside two threads that compute, in Python and in C; prints what is known."""
     what, count = sys.argv[1], int(sys.argv[2])
     start_recording()
     replying = Replying()

@@ -106,7 +106,7 @@ class Row:
     failed: int
     skipped: int
     seconds: float
-    #: Test -> what became of it with us.
+    #: Test -> what happened to it with us.
     differing: Mapping[str, str]
     #: Test -> why it may differ, from known.toml.
     known: Mapping[str, str]
@@ -418,7 +418,7 @@ class Run:
 
 
 def descendants() -> list[int]:
-    """Give the processes that descend from this one; what has lost its parent is a child of ours."""
+    """Give the processes that descend from this one; what has lost its parent is our child."""
     children: dict[int, list[int]] = {}
     for each in Path("/proc").iterdir():
         if each.name.isdecimal():

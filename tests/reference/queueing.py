@@ -31,7 +31,7 @@ __all__ = [
     "oldest_first_loop",
 ]
 
-#: gevent looks at the clock only after so many callbacks of its list (CALLBACK_CHECK_COUNT of its loop) …
+#: gevent looks at the clock only after this many callbacks of its list (CALLBACK_CHECK_COUNT of its loop) …
 CALLBACKS: Final = 50
 #: … and then leaves the rest for after a poll if this time has passed since the first (its loop's switch interval).
 SWITCH_INTERVAL_MS: Final = 5.0
@@ -70,7 +70,7 @@ def least_latency_ms(cpu_ms: float, network_ms: float, places: int) -> float:
 
 
 def knee(cpu_ms: float, network_ms: float) -> float:
-    """So many requests fill the CPU if none ever waits: (C+S)/C; more only wait. inf without CPU work."""
+    """This many requests fill the CPU if none ever waits: (C+S)/C; more only wait. inf without CPU work."""
     return (cpu_ms + network_ms) / cpu_ms if cpu_ms else math.inf
 
 
@@ -85,7 +85,7 @@ def fifo_loop(
         bursts_ms: CPU bursts of a request, one more than `waits_ms`.
         waits_ms: network waits between them.
         places: N >= 1.
-        requests: so many are run in all.
+        requests: this many are run in all.
         ties: see `Ties`.
     """
     bursts, waits, per_ms = _whole(bursts_ms, waits_ms)

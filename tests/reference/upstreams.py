@@ -1,6 +1,6 @@
 """Which order goes to its upstream next, slow and obvious: the twin of `crates/policy/src/upstream`.
 
-Every question is answered by looking at all keys and all orders anew.
+Every question is answered by looking at all keys and all orders again.
 """
 
 import math
@@ -316,7 +316,7 @@ class Upstreams:
     # -- whose turn it is
 
     def may(self, key):
-        """Whether it could begin a call, but for free slots."""
+        """Whether it could begin a call, apart from free slots."""
         rule = self.rule_of(key)
         if not self.parked(key) or key.forced or key.state == "open":
             return False

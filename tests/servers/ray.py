@@ -17,7 +17,7 @@ __all__ = ["Ray"]
 
 
 class Ray(Server):
-    """A head node with so many CPUs. Who connects needs `environment` in its own."""
+    """A head node with this many CPUs. A client needs `environment` in its own."""
 
     name = "Ray"
 

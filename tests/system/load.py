@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Outcome:
-    """What came of a load."""
+    """The result of a load."""
 
     wrong: list[str] = field(default_factory=list)
     heavy: int = 0

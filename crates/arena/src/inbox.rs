@@ -87,7 +87,7 @@ impl Inbox {
                     if let Some(length) = room.receive(fd, libc::MSG_DONTWAIT)? {
                         return Ok(Some(length));
                     }
-                    // Whoever shares this core may be the one that is waited for.
+                    // The process that shares this core may be the one that is waited for.
                     std::thread::yield_now();
                 }
             }

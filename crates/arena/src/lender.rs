@@ -1,4 +1,4 @@
-//! Blocks of a segment, each with a flag that its user clears when nobody looks any more; taken back when room is needed.
+//! Blocks of a segment, each with a flag that its user clears when the block is no longer used; taken back when room is needed.
 
 use super::mapping::Mapping;
 use super::room::{aligned, Room};
@@ -43,7 +43,7 @@ impl Lender {
         self.lent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Frees the blocks that nobody looks into any more.
+    /// Frees the blocks that are no longer used.
     pub fn take_back(&self) {
         let Lent {
             room,

@@ -87,7 +87,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`; whoever looks into it holds this value.
+        // SAFETY: mapped in `new`; its users hold this value.
         unsafe { libc::munmap(self.start.cast(), self.length) };
     }
 }

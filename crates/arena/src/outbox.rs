@@ -1,7 +1,7 @@
 //! `greenlane._native.Outbox`: the sending end between a worker and its parent.
 //!
 //! Large buffers are copied into blocks of the sender's segment; what finds no room there goes into a memory file of its
-//! own, which the receiver unmaps when nobody looks into it any more. So room in the segment decides how fast, never
+//! own, which the receiver unmaps when it is no longer used. So room in the segment decides how fast, never
 //! whether. A block belongs to its receiver until the last view of it is gone, which clears its flag; the sender takes
 //! such blocks back when it next needs room. So a buffer may be kept for ever: it costs its own block.
 

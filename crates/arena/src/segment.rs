@@ -1,4 +1,4 @@
-//! `greenlane._native.Segment` and `Block`: mapped memory files, and pieces of them that say when nobody looks any more.
+//! `greenlane._native.Segment` and `Block`: mapped memory files, and pieces of them that say when they are no longer used.
 
 use super::mapping::{forks, Mapping};
 use pyo3::buffer::PyBuffer;
@@ -105,13 +105,13 @@ pub struct Block {
     offset: usize,
     length: usize,
     writable: bool,
-    /// The word that is set to 0 when nobody looks any more.
+    /// The word that is set to 0 when it is no longer used.
     end: Option<(Arc<Mapping>, usize)>,
     forks: u64,
 }
 
 impl Block {
-    /// A piece of a mapping; `end` = the word to set to 0 when nobody looks any more, and the mapping that it is in. None
+    /// A piece of a mapping; `end` = the word to set to 0 when it is no longer used, and the mapping that it is in. None
     /// if it is not inside, or there is no such word.
     ///
     /// After a fork of this process a child may look too: then the word stays as it is for ever.

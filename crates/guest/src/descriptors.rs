@@ -1,4 +1,4 @@
-//! Descriptors of ours, for Python; `_native.pyi` is the manual.
+//! Our descriptors, for Python; `_native.pyi` is the manual.
 
 use greenlane_process::descriptors;
 use pyo3::prelude::*;

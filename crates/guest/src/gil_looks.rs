@@ -1,4 +1,4 @@
-//! How a call on one thread keeps the others from the GIL: looked at by a thread of ours while it runs.
+//! How a call on one thread keeps the others from the GIL: measured by one of our threads while it runs.
 //!
 //! Each look takes the GIL for a moment. Its wait is what an event loop would have waited that woke up just then.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The function must have had time to begin.
 const FIRST_NS: u64 = 200_000;
-/// More looks tell nothing new. Looks become rarer so that they span a long call.
+/// More looks add nothing. Looks become rarer, to span a long call.
 const MOST_LOOKS: usize = 256;
 
 struct Shared {
@@ -107,7 +107,7 @@ impl Shared {
         }
     }
 
-    /// None = somebody has it: in a forked child that may be nobody any more.
+    /// None = another thread has it, which in a forked child may be gone.
     fn kept(&self) -> Option<MutexGuard<'_, Vec<Look>>> {
         match self.looks.try_lock() {
             Ok(kept) => Some(kept),

@@ -1,6 +1,6 @@
-//! System calls that cannot block, made without letting go of the GIL.
+//! System calls that cannot block, made without releasing the GIL.
 //!
-//! CPython lets go of it around each of them. Where other threads want it that is a hand-over and one back, some 10 us
+//! CPython releases it around each of them. Where other threads want it that is a hand-over and one back, some 10 us
 //! of switches for a call of 2 us, and the caller waits for its turn.
 
 use greenlane_permits::job::Job;
@@ -26,7 +26,7 @@ pub fn recv_now(py: Python<'_>, fd: i32) -> PyResult<Bound<'_, PyBytes>> {
     let size =
         again(|| unsafe { libc::recv(fd, place.as_mut_ptr().cast(), MOST, libc::MSG_DONTWAIT) })
             .map_err(as_python)?;
-    // SAFETY: so many bytes have been written.
+    // SAFETY: this many bytes have been written.
     let came = unsafe { std::slice::from_raw_parts(place.as_ptr().cast::<u8>(), size) };
     Ok(PyBytes::new(py, came))
 }
@@ -111,7 +111,7 @@ pub fn readable_now(fd: i32) -> PyResult<bool> {
     is_ready(fd, libc::POLLIN, 0).map_err(as_python)
 }
 
-/// Whether one of `events` is there within so many milliseconds.
+/// Whether one of `events` is there within this many milliseconds.
 pub fn is_ready(fd: i32, events: i16, most_ms: i32) -> io::Result<bool> {
     let mut asked = libc::pollfd {
         fd,

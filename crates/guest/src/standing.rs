@@ -87,7 +87,7 @@ impl Seen {
         }
     }
 
-    /// Looks; gives the thread and its clock if it has stood still for so many looks, or has ended (no clock).
+    /// Looks; gives the thread and its clock if it has been blocked for this many looks, or has ended (no clock).
     fn stands(&mut self, still_ns: u64, looks: u32) -> Option<(i32, Option<u64>)> {
         let now_ns = clock::read(clock_of(self.thread));
         let moved = match (self.cpu_ns, now_ns) {

@@ -6,7 +6,7 @@
 //! - greenlet's C++ cleans up after a switch, with variables that another greenlet of the thread has overwritten since:
 //!   some word of the process's memory is counted down ("corrupted double-linked list").
 //!
-//! From 3.14 on they hang until the process is gone. So do, with this, those that have frames of ours or of greenlet's;
+//! From 3.14 on they hang until the process is gone. So do, with this, those that have our frames or greenlet's;
 //! all others end as ever. PyO3 does so where it takes the GIL itself; this is for Python code that we, or a greenlet,
 //! have called.
 
@@ -68,7 +68,7 @@ extern "C-unwind" {
 /// Whether [`guard_endings`] is registered to run at exit.
 static AT_EXIT: AtomicBool = AtomicBool::new(false);
 
-/// Has the end of this interpreter guarded, if its CPython unwinds threads. Called before the first frame of ours from
+/// Has the end of this interpreter guarded, if its CPython unwinds threads. Called before our first frame from
 /// which Python code is called, or that a greenlet may leave standing. Cost: some ns when that was before.
 #[inline]
 pub fn guard_at_exit(py: Python<'_>) -> PyResult<()> {
@@ -98,7 +98,7 @@ pub fn guard_endings() -> usize {
     guard()
 }
 
-/// Lets no thread with frames of ours or of greenlet's be unwound from now on; for the end of the interpreter. Gives
+/// Lets no thread with our frames or greenlet's be unwound from now on; for the end of the interpreter. Gives
 /// how many of its calls lead here: none where it has been built in another way, and then all is as without us.
 pub fn guard() -> usize {
     let mut pages = Pages::with_room();
@@ -151,7 +151,7 @@ struct Search {
     found: bool,
 }
 
-/// Whether the calling thread, under the interpreter's call of us, has frames of ours or of greenlet's.
+/// Whether the calling thread, under the interpreter's call of us, has our frames or greenlet's.
 fn must_not_be_unwound() -> bool {
     let mut search = Search::default();
     // SAFETY: the visitor gets a pointer to `search`, which outlives the walk.

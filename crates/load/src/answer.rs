@@ -8,7 +8,7 @@ pub const MOST_HEAD_BYTES: usize = 64 << 10;
 const MOST_HEADERS: usize = 128;
 /// The size of a chunk with its extensions, or one trailer. Arbitrary; real ones have some ten bytes.
 const MOST_LINE_BYTES: usize = 8 << 10;
-/// Up to so many bytes a head is parsed at each read, so that rubbish is known at once; later at its empty line only.
+/// Up to this many bytes a head is parsed at each read, to detect rubbish early; later at its empty line only.
 const EAGER_BYTES: usize = 64;
 
 /// One answer, and after `begin` the next on the same connection.
@@ -34,7 +34,7 @@ enum Body {
     /// The head is not over.
     #[default]
     Head,
-    /// So many bytes are missing; 0 = it is over.
+    /// How many bytes are missing; 0 = it is over.
     Length(u64),
     Chunks(Chunks),
     UntilClose,
@@ -204,7 +204,7 @@ struct Chunks {
 enum At {
     #[default]
     Size,
-    /// So many bytes of the chunk and its line end are missing.
+    /// How many bytes of the chunk and its line end are missing.
     Content(u64),
     /// Behind the last chunk: lines up to an empty one.
     Trailer,

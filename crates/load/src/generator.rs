@@ -14,7 +14,7 @@ use rustix::process::{getrlimit, setrlimit, Resource, Rlimit};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 
-/// So many sends, then so many events, then a look at the clock: at some 5 us each neither keeps the other waiting long.
+/// This many sends, then this many events, then a look at the clock: at 5 us each neither delays the other long.
 const AT_ONCE: usize = 64;
 /// Larger answers take several reads.
 const READ_BYTES: usize = 64 << 10;

@@ -5,7 +5,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`plan`] | what is asked for, and what came of it, as columns |
+//! | [`plan`] | what is asked for, and its results, as columns |
 //! | [`answer`] | where an HTTP/1.1 answer ends, its status, whether its connection may go on |
 //! | [`socket`] | addresses, connecting |
 //! | [`pool`] | connections that are kept, and requests that wait for one |

@@ -1,4 +1,4 @@
-//! What is asked for, and what came of it, as columns.
+//! What is asked for, and its results, as columns.
 
 use crate::socket::Address;
 
@@ -18,7 +18,7 @@ pub struct Stream {
     pub head_only: bool,
     /// Connections are used again.
     pub keep_alive: bool,
-    /// With `keep_alive`: at most so many at once; further requests wait for one. 0 = as many as needed.
+    /// With `keep_alive`: at most this many; further requests wait for one. 0 = as many as needed.
     pub most_connections: usize,
     /// From the scheduled send.
     pub timeout_ns: u64,
@@ -34,7 +34,7 @@ pub struct Schedule {
     pub work_ms: Vec<f64>,
 }
 
-/// What came of each request, in the schedule's order. Times are since the run's start; 0 = never.
+/// The result of each request, in the schedule's order. Times are since the run's start; 0 = never.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// When the generator turned to it; what lies between that and the scheduled moment is the generator's own lag.

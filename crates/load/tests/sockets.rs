@@ -241,7 +241,7 @@ fn bad_answers_are_told_apart() {
             outcome.status.iter().all(|&status| status == FAILED),
             "{why:?}"
         );
-        // A server that closes with bytes of ours unread resets: seen before its words, or behind them.
+        // A server that closes with our bytes unread resets: seen before its words, or behind them.
         assert_eq!(
             failures(&outcome, why) + failures(&outcome, Why::Reset),
             5,

@@ -30,7 +30,7 @@ pub fn keep() {
     }
 }
 
-/// No word leads to us any more.
+/// No word leads to us now.
 pub fn put_back() {
     let original = ORIGINAL.load(Ordering::Acquire);
     for slot in slots() {

@@ -1,4 +1,4 @@
-//! A Unix socket that threads of ours answer: one line in, one out, one connection after the other.
+//! A Unix socket that our threads answer: one line in, one out, one connection after the other.
 //!
 //! One thread listens, in a table of descriptors of its own: the program cannot close the socket, and its forked children
 //! do not have it. Where the kernel gives no such table, the socket is given up once the program has closed it. Another
@@ -19,7 +19,7 @@ use std::ptr;
 use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long one connection may hold the thread. A client that is no program of ours does not keep the others out.
+/// How long one connection may hold the thread. A foreign client does not keep the others out.
 const CONNECTION: Duration = Duration::from_secs(1);
 /// After a failing accept (no descriptors left): try again, do not spin.
 const PAUSE_MS: c_int = 500;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Wakes the thread, which has it blocked, and nobody else.
 const WAKE: c_int = libc::SIGURG;
 
-/// Answers a line of at most so many bytes; None: it was longer.
+/// Answers a line of at most this many bytes; None: it was longer.
 pub trait Answer: FnMut(Option<&[u8]>) -> Vec<u8> + Send + 'static {}
 impl<T: FnMut(Option<&[u8]>) -> Vec<u8> + Send + 'static> Answer for T {}
 
@@ -50,7 +50,7 @@ struct State {
     listens: Option<libc::pid_t>,
     answers: Option<libc::pid_t>,
     stops: bool,
-    /// Nobody listens or answers any more.
+    /// Stops listening and answering.
     over: bool,
 }
 
@@ -178,7 +178,7 @@ impl Listener {
             )
         };
         bind(&socket, private)?;
-        // Before it listens: until then whoever connects is refused, so there is no moment at which others come in.
+        // Before it listens: until then connections are refused, so there is no moment at which others come in.
         fs::set_permissions(private, Permissions::from_mode(0o600))?;
         // SAFETY: the socket is ours.
         checked(unsafe { libc::listen(socket.as_raw_fd(), 8) })?;

@@ -1,7 +1,7 @@
-//! Descriptors of ours among the program's.
+//! Our descriptors among the program's.
 //!
-//! A program closes descriptors that it did not open (`closefrom`, daemons), and their numbers are used again. So a thread
-//! of ours that writes has a table of its own, which the program cannot reach; where the kernel gives it none (before
+//! A program closes descriptors that it did not open (`closefrom`, daemons), and their numbers are used again. So our
+//! writer thread has a table of its own, which the program cannot reach; where the kernel gives it none (before
 //! Linux 5.9, or a filter forbids it), what is behind a number is compared with what was opened, before each use. So it
 //! is for Python's part of us: see [`Descriptor`].
 
@@ -157,7 +157,7 @@ impl Kept {
     }
 }
 
-/// A file and its lock are open at a time; beyond so many, children have the rest.
+/// A file and its lock are open at a time; beyond this many, children have the rest.
 const MOST_KEPT: usize = 8;
 static KEPT: [Kept; MOST_KEPT] = [const {
     Kept {

@@ -3,9 +3,9 @@
 //! | module | is |
 //! |---|---|
 //! | [`clock`] | clocks, as integer nanoseconds |
-//! | [`control_socket`] | a socket that a thread of ours answers |
+//! | [`control_socket`] | a socket that one of our threads answers |
 //! | [`cpu`] | the CPU time of a thread's work |
-//! | [`descriptors`] | descriptors of ours among the program's |
+//! | [`descriptors`] | our descriptors among the program's |
 //! | [`forks`] | whether this process is another one than a moment ago |
 //! | [`signals`] | threads that get none |
 //! | [`speed`] | how fast the cores compute now |

@@ -1,4 +1,4 @@
-//! Threads of ours get no signal: the process's are for its own threads.
+//! Our threads get no signal: the process's are for its own threads.
 
 use std::{mem, ptr};
 

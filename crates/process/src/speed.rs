@@ -1,7 +1,7 @@
 //! How fast the cores of this machine compute now: what a loop of fixed work takes.
 //!
 //! A core's speed changes with its clock, its temperature, and what its other thread or another guest of the machine
-//! does. Whoever compares two recordings must know it: a slow machine is no slow release.
+//! does. Comparisons of two recordings need it: a slow machine is no slow release.
 
 use crate::clock;
 use std::hint::black_box;

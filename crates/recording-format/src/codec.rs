@@ -4,7 +4,7 @@
 //! `event.rs` declares them. Numbers are LEB128 varints. The first time of a record is a zigzag delta to the first time
 //! of the record before it (to the chunk's base for the first); its other times are zigzag deltas to its first time,
 //! and 0 for "none" where the field allows none, else delta + 1 shifted to stay distinct (see [`Encoder::maybe`]).
-//! A reader skips tags that it does not know, but for their first time.
+//! A reader skips tags that it does not know, except their first time.
 //!
 //! Tag 0 defines a text: its number, then UTF-8 up to the body's end.
 

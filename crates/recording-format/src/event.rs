@@ -53,7 +53,7 @@ pub enum WaitKind {
     /// A lock, a queue, a future of another job: written as blocks, named here for the accounting.
     Lock = 4,
     Pool = 5,
-    /// Off the CPU although nothing of ours held it: the operating system ran somebody else, or a page fault.
+    /// Off the CPU although nothing in the process held it: the operating system ran others, or a page fault.
     Os = 6,
     /// Its host held it back before its first instruction: written as [`Event::Parked`], named here for the accounting.
     Parked = 7,

@@ -10,7 +10,7 @@
 //! | `unseen` | what of the time off the core was no want of a core |
 //! | [`who`] | those turns, of a process: its loops' threads, the GIL, the workers |
 //! | [`culprits`] | what culprits are called |
-//! | `elsewhere` | waits for results: for a place in a pool, in a thread's queue, or for who computes them |
+//! | `elsewhere` | waits for results: for a place in a pool, in a thread's queue, or for what computes them |
 //! | [`ending`] | what was in progress when a process ended |
 //! | [`analysis`] | all of it: rows about a recording |
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 /// What is looked at behind a part: a slice is written when it ends.
 const BEHIND_NS: u64 = 1_000_000_000;
-/// So many parts back a job may have begun, and so many behind are looked at.
+/// A job may have begun this many parts back, and this many behind are looked at.
 const PARTS_AROUND: usize = 4;
 /// What is looked at before the first arrival of a part, likewise.
 const BEFORE_NS: u64 = 1_000_000_000;
@@ -23,7 +23,7 @@ pub struct Parts {
     cuts: Vec<Range<usize>>,
     /// By part: its first chunk with what lies before it.
     firsts: Vec<usize>,
-    /// By job, but for those of the last part and those that never ended.
+    /// By job, except those of the last part and those that never ended.
     of_job: HashMap<u64, u32>,
     /// By part: jobs in progress when it begins, and their routes.
     in_progress: Vec<Vec<(u64, Text)>>,

@@ -19,7 +19,7 @@ pub const EFFORT: u64 = 8;
 pub enum Unreadable {
     /// No bytes.
     Empty,
-    /// Not one chunk of ours.
+    /// Not one of our chunks.
     Foreign,
     /// Of this later version.
     Newer(u16),
@@ -289,7 +289,7 @@ impl<'a> Scan<'a> {
         inside.map(|chunk| chunk.payload.len() as u64).sum()
     }
 
-    /// The chunks of a process that are in the window, in ranges of about so many bytes.
+    /// The chunks of a process that are in the window, in ranges of about this many bytes.
     pub fn cuts(&self, origin: usize, most: u64) -> Vec<Range<usize>> {
         let mut cuts: Vec<Range<usize>> = Vec::new();
         let mut bytes = 0;

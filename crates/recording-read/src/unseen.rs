@@ -9,7 +9,7 @@ use super::life::{Piece, State, Unit, NONE};
 use greenlane_recording_format::event::{Event, WaitKind};
 use std::collections::HashMap;
 
-/// In a window, less is a difference between clocks: so much, and of the time that the thread ran so many parts.
+/// In a window, less than this, or than 1 / `LEAST_PART` of the time that the thread ran, is a difference of clocks.
 const LEAST_NS: u64 = 1_000_000;
 const LEAST_PART: u64 = 50;
 

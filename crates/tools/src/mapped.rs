@@ -46,7 +46,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         if self.length > 0 {
-            // SAFETY: mapped by `new`, and nobody has the bytes any more.
+            // SAFETY: mapped by `new`, and the bytes are no longer borrowed.
             unsafe { libc::munmap(self.begin.as_ptr(), self.length) };
         }
     }

@@ -116,7 +116,7 @@ def test_what_ends_in_order_or_was_switched_off_is_no_finding() -> None:
         recording = story.end()
         (ending,) = endings_of(recording.processes, recording.unfinished, recording.marks)
         assert ending.how == how
-        assert ending_sentence(ending).endswith("the oldest, /ping, had come 306 ms before.")
+        assert ending_sentence(ending).endswith("the oldest, /ping, had arrived 306 ms before.")
         assert study_of(recording).findings == []
 
 

@@ -41,7 +41,7 @@ RULES = st.builds(
     forget_ns=st.sampled_from([SECOND, 600 * SECOND]),
     keys_most=st.sampled_from([1, 2, 1000]),
 )
-#: One stretch: so many orders of a key arrive, then calls end after so long, each with one of these outcomes.
+#: One stretch: this many orders of a key arrive, then calls end after so long, each with one of these outcomes.
 STRETCH = st.fixed_dictionaries(
     {
         "key": KEYS,

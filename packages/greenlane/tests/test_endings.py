@@ -1,4 +1,4 @@
-"""Daemon threads at the end of the interpreter: nothing of ours, or of greenlet's, is unwound."""
+"""Daemon threads at the end of the interpreter: none of our code, or of greenlet's, is unwound."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WHO = st.integers(0, THREADS - 1)
 
 
 class Puppet:
-    """A thread that does one call at a time and tells what came of it."""
+    """A thread that does one call at a time and tells the result."""
 
     def __init__(self, *, job: bool) -> None:
         self._job = job

@@ -176,6 +176,7 @@ def test_tables_of_the_parts_are_read_and_flat_names_go_on_working(from_toml: Lo
         ("[record]\nmax_bm = 2", "line 2: max_bm=2, expected a known name", "did you mean 'max_mb'?"),
         ("[record]\nmax_mb = -2", "line 2: record_max_mb=-2, expected a number", "default, 512.0"),
         ("[recrod]\nmax_mb = 2", "[recrod]", "did you mean 'record'?"),
+        ("[serve]\nqueue_timout_s = 3", "line 2: queue_timout_s=3", "did you mean 'queue_timeout_s'?"),
     ],
 )
 def test_a_wrong_key_of_a_part_is_refused(from_toml: Load, toml: str, says: str, hint: str) -> None:
@@ -292,6 +293,7 @@ def test_a_wrong_file_is_refused_with_place_rule_and_hint(from_toml: Load, toml:
         ("GREENLANE_DEADLINE_OUT", "maybe", "deadline_out='maybe', expected true or false", "default, True"),
         ("GREENLANE_INTERVALL_MS", "1", "GREENLANE_INTERVALL_MS='1'", "did you mean 'GREENLANE_INTERVAL_MS'?"),
         ("GREENLANE_TASK_KYE", "x", "GREENLANE_TASK_KYE='x'", "did you mean 'GREENLANE_TASK_KEY'?"),
+        ("GREENLANE_MAX_CONCURENCY", "x", "GREENLANE_MAX_CONCURENCY='x'", "did you mean 'GREENLANE_MAX_CONCURRENCY'?"),
         ("GREENLANE_LANES", "x", "GREENLANE_LANES='x', expected a known name", "greenlane config"),
     ],
 )

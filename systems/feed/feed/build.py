@@ -177,7 +177,7 @@ def _deliver(part: Part) -> None:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """One build at a time, whoever asks."""
+    """One build at a time, for all callers."""
     TARGET.mkdir(parents=True, exist_ok=True)
     with (TARGET / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

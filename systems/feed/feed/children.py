@@ -21,5 +21,5 @@ class Process(Logged):
 
 
 def command(module: str) -> list[str]:
-    """Argument vector that runs a module of ours."""
+    """Argument vector that runs one of our modules."""
     return [sys.executable, "-m", module]

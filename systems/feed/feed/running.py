@@ -18,7 +18,7 @@ from .service.application import DEADLINE_HEADER
 
 @dataclass(frozen=True)
 class Running:
-    """A service of ours.
+    """One of our services.
 
     Args:
         process: its process; workers are its children.

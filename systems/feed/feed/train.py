@@ -2,7 +2,7 @@
 kept.
 
 Features come from the code that serves (native.features on packed records); the model is kept under the fingerprint of
-that code, so a change of features trains anew. Cost of a training: about 15 s of two cores.
+that code, so a change of features trains again. Cost of a training: about 15 s of two cores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DEPTH: Final = 6
 LEARNED: Final = range(1_000_001, 1_000_601)
 CANDIDATES_EACH: Final = 100
 JUDGED: Final = range(2_000_001, 2_000_031)
-# The plain Python form is timed on so many lessons only: it takes 60 times as long.
+# The plain Python form is timed on this many lessons only: it takes 60 times as long.
 _TIMED: Final = 40
 # To be raised with any change of training that neither names nor fingerprint show.
 _EDITION: Final = 1

@@ -88,7 +88,7 @@ def _build(folder: Path) -> None:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One build at a time, whoever asks."""
+    """One build at a time, for all callers."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "build.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

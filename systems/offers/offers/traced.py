@@ -8,7 +8,8 @@ nothing is patched. The SDK reads its own variables: OTEL_SERVICE_NAME, OTEL_TRA
 Spans go out in batches over HTTP, as protobuf; what is left goes out when the process ends.
 
 Attributes beside the conventions': of calls `offers.upstream`, of calls and upstreams `offers.upstream_ms`, the time by
-the upstream's own clock. Recorded by `greenlane record`, pricing's spans say what they waited without a word here.
+the upstream's own clock. Under `greenlane record` pricing's spans
+also say what they waited for, without code here.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Row:
 
 
 class Compared(NamedTuple):
-    """What came of a comparison."""
+    """The result of a comparison."""
 
     #: Lines, one for each endpoint whose replies, calls or kinds of work differ.
     unlike: list[str]

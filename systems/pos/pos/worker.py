@@ -70,7 +70,7 @@ def send_order(self: Any, *, order: str, merchant: str) -> None:
 
 def _sent_once(task: Any, order: str, merchant: str) -> None:
     """Where a stock worker shares a store with Greenlane's: an order that both are given is called by one."""
-    # Only here: what is measured of a stock worker has nothing of ours in it.
+    # Only here: what is measured of a stock worker has none of our code in it.
     from greenlane.errors import OrderWaits
     from greenlane_work import current, once
 

@@ -1,6 +1,6 @@
 //! Socket calls that need no wait, made with the GIL kept; and those that wait, with one loss of the GIL in place of two.
 //!
-//! CPython lets go of the GIL around every system call: a request to an upstream over a connection of its own does so nine
+//! CPython releases the GIL around every system call: a request to an upstream over a connection of its own does so nine
 //! times, and waits once. Beside a thread that computes each time costs two switches and up to an interval. With a time-out
 //! CPython waits in one call and receives in a second one; here what has come is received once the GIL is had again.
 //!
@@ -84,7 +84,7 @@ impl<'a, 'py> Quick<'a, 'py> {
         }
         let mut place = Vec::<u8>::with_capacity(size);
         Some(self.receive(place.as_mut_ptr(), size).map(|came| {
-            // SAFETY: so many bytes have been written.
+            // SAFETY: this many bytes have been written.
             let bytes = unsafe { std::slice::from_raw_parts(place.as_ptr(), came) };
             pyo3::types::PyBytes::new(self.py(), bytes)
                 .into_any()

@@ -7,7 +7,7 @@ The parent
   folders              what goes with the service; how commands find it
 The front
   haproxy              its configuration, its process, its runtime socket
-  trust, certificate   whom it believes; TLS
+  trust, certificate   trusted peers; TLS
 The workers
   worker               what their process runs; of the rest of this package it loads `settings` and `folders` alone
 Lanes and limits

@@ -63,7 +63,7 @@ def reason(known: AtOnce, rule: AtOnceRule) -> str:
     if why == _UNKNOWN:
         return f"{why}: too few requests yet"
     meant = {
-        "model": "so many keep a worker busy",
+        "model": "this many keep a worker busy",
         "backstop": f"fewer than keep a worker busy, since they stay {stretch:.2g} times as long as that takes",
         "least": f"fewer would do; at_once_min is {rule.least}",
         "most": f"more would be of use; the least of at_once_max, threads and limit is {rule.most}",

@@ -1,4 +1,4 @@
-"""The certificate of the front: two files of somebody else, joined into one of ours, and again when they change."""
+"""The front's certificate: the user's two files, joined into one, again when they change."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Certificate:
 
     Args:
         files: that have them.
-        path: where HAProxy reads them, as one file that nobody else may read.
+        path: where HAProxy reads them, as one file that other users cannot read.
     """
 
     def __init__(self, files: Sequence[Path], path: Path) -> None:
@@ -142,7 +142,7 @@ class Renewal:
         self._certificates = certificates
 
     def look(self, service: Service, now_s: float) -> None:
-        """Read what has changed and tell the front. What cannot be read is told in the log, once a change."""
+        """Read what has changed and tell the front. What cannot be read is logged, once for each change."""
         for certificate in self._certificates:
             if certificate.changed:
                 try:

@@ -1,4 +1,4 @@
-"""Which share of a route goes to another version of the application, and how a running front is told.
+"""Which share of a route goes to another version of the application, and how a running front learns of it.
 
 The front reads `diverted.map` in its folder: for each route a regular expression on `METHOD:PATH`, the version, and the
 share in ten-thousandths. A change replaces the whole map between two requests; the file is what the next front reads.
@@ -33,7 +33,7 @@ _NO_MAP: Final = "give the service a version: [versions] in greenlane.toml, and 
 
 @dataclass(frozen=True)
 class Diverted:
-    """How much of a route's requests goes to another version of the application, and who said so."""
+    """How much of a route's requests goes to another version of the application, and who set it."""
 
     #: As a lane's `match`: "/bikes/*", "GET /bikes/<id>".
     flow: str
@@ -43,7 +43,7 @@ class Diverted:
     share_frac: float = 0.0
     #: user@host; "" = nobody has set it.
     set_by: str = ""
-    #: Seconds since the epoch, by the clock of who set it.
+    #: Seconds since the epoch, by the clock of the process that set it.
     set_s: float = 0.0
 
 

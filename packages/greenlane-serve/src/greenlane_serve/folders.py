@@ -1,6 +1,6 @@
 """The folders of a service, which go with it: its own, its workers' control sockets, what they measure.
 
-Who lives in one holds a lock on it, shared: the parent, and each worker. A parent that is killed removes nothing, so
+All users of a folder hold a shared lock on it: parent and workers. A parent that is killed removes nothing, so
 the last worker does as it ends; and where nobody was left to do so, the next service that starts. systemd-tmpfiles,
 which cleans /tmp by age, leaves what is locked, too.
 
@@ -71,14 +71,14 @@ def made(stack: contextlib.ExitStack, where: Path) -> Path:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a service of ours has made it."""
+    """Whether one of our services has made it."""
     return (folder / _OURS).exists()
 
 
 def live_in(folder: Path) -> None:
     """Live there until this process ends; the last one of a service whose parent was killed removes it.
 
-    Does nothing with a folder that is none of ours.
+    Does nothing with a folder that is not ours.
     """
     if is_ours(folder):
         with contextlib.suppress(OSError):

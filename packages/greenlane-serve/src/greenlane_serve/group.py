@@ -19,12 +19,12 @@ __all__ = ["Acts", "Backoff", "Group", "Slot", "State"]
 # The first death costs no wait: most are a kill, and the successor is needed now.
 _FIRST_S: Final = 0.25
 _MOST_S: Final = 30.0
-# A worker that has served so long before it died is no failure to start.
+# A worker that has served this long before it died is no failure to start.
 _WELL_S: Final = 2.0
 
 
 class Backoff:
-    """0, then 0.25 s, 0.5 s, 1 s … 30 s. A death after 2 s of service or more begins anew."""
+    """0, then 0.25 s, 0.5 s, 1 s … 30 s. A death after 2 s of service or more restarts the sequence."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -191,7 +191,7 @@ class Group:
         slot.generation = _WORN
 
     def renew(self) -> None:
-        """Replace every worker, one by one. Who still boots would come too late."""
+        """Replace every worker, one by one. One that still boots would come too late."""
         self.generation += 1
         self._give_up_booting()
         self.backoff = Backoff()
@@ -222,7 +222,7 @@ class Group:
                 self.acts.end(slot, hard=True)
 
     def stop(self, until_s: float) -> None:
-        """End every worker: the front gives them nothing any more. Who boots has nothing to end."""
+        """End every worker: the front no longer sends them requests. One that boots has nothing to finish."""
         self._give_up_booting()
         for slot in self.of(State.SERVING, State.LEAVING):
             slot.state, slot.until_s = State.STOPPING, until_s
@@ -236,7 +236,7 @@ class Group:
             self.acts.end(slot, hard=True)
 
     def _end_late_boots(self, now_s: float) -> None:
-        """Who boots for too long says where it stands, and is killed: its death counts as any other."""
+        """A worker that boots for too long logs its stacks, and is killed: its death counts as any other."""
         for slot in self.of(State.BOOTING):
             if now_s < slot.until_s:
                 continue
@@ -288,7 +288,7 @@ class Group:
         return min(times)
 
     def _boot(self, number: int, now_s: float) -> None:
-        # A dead one's first: who has connected to its socket meanwhile waits there.
+        # A dead one's first: clients that have connected to its socket wait there.
         for slot in sorted(self.of(State.EMPTY), key=lambda slot: (not slot.open, not slot.died))[:number]:
             slot.died = slot.told = False
             slot.until_s = now_s + self.boot_s
@@ -296,7 +296,7 @@ class Group:
             slot.state, slot.generation = State.BOOTING, self.generation
 
     def _refuse(self) -> None:
-        """Nobody has served for as long as anybody should wait: who waits is answered, and who comes, at once."""
+        """No worker has served for the queue timeout: waiting and new requests are answered now."""
         for slot in self.slots:
             if slot.open:
                 self._shut(slot)

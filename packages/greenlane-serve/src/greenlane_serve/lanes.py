@@ -46,7 +46,7 @@ _METHOD_AND_PATH: Final = re.compile(r"([A-Z*?\[\]!-]+) +(/.*|\*.*)")
 _OPEN: Final = re.compile(r"<(?:(?P<converter>[^<>:]+):)?[^<>]+>|\{[^{}:]+(?::(?P<kind>[^{}]+))?\}")
 # What clients leave as it is, and what a glob means by itself; a `%` of the glob is a character of the decoded path.
 _KEPT: Final = "/!$&'()*+,;=:@-._~?[]<>{}^"
-# Stand for what a `*` takes when two globs are compared: nothing, and something that no other glob spells.
+# Stand for what a `*` takes when two globs are compared: nothing, and something that no other glob contains.
 _TAKEN: Final = ("", "\x01\x02")
 
 
@@ -92,7 +92,7 @@ class Match:
     def covers(self, other: Match) -> bool:
         """Whether every request that `other` matches is matched by this one.
 
-        True is certain but for a route's open parts, which are compared as they are written.
+        True is certain except for a route's open parts, which are compared as they are written.
         """
         return _covers(self.method or "*", other.method or "*") and _covers(self.path, other.path)
 

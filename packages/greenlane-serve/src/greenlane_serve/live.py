@@ -1,6 +1,6 @@
 """The round that sets limits and lanes by what the workers measure, and says how it all stands. Once a second.
 
-What is said is what `greenlane top` and Prometheus show: it is made in the tree's thread and read in others.
+This is what `greenlane top` and Prometheus show: written in the tree's thread, read in others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from greenlane_serve.worker.ledger import Sums
 
 __all__ = ["Live"]
 
-# A parent that has not looked for so long does not turn. A start of a front, the longest of its steps, may take 10 s.
+# A parent that has not looked for this long does not turn. A start of a front, the longest of its steps, may take 10 s.
 _ALIVE_S: Final = 15.0
 
 
@@ -91,7 +91,7 @@ class Live:
         return "off"
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
-        """Do nothing: workers are told through sockets of their own."""
+        """Do nothing: workers have control sockets of their own."""
 
     def set_preempt(self, allowance_ms: float) -> None:
         """Likewise."""
@@ -125,7 +125,7 @@ class Live:
         return time.monotonic() - self._looked_s < _ALIVE_S
 
     def _log_lost(self, service: Service, now_s: float) -> int | None:
-        """What the access log has lost, which is said once a minute."""
+        """What the access log has lost; logged once a minute."""
         if not service.settings.access_log:
             return None
         lost = service.front.runtime.lost_lines()

@@ -102,7 +102,7 @@ def worked_by(
     return worked
 
 
-# A process that is not asked about for so long is forgotten. Arbitrary.
+# A process that is not asked about for this long is forgotten. Arbitrary.
 _KEPT_S: Final = 600.0
 # Linux: a process's CPU clock is (~pid << 3) | 2; include/linux/posix-timers.h.
 _CPUCLOCK_SCHED: Final = 2
@@ -134,7 +134,7 @@ class Cores:
     def take(self, pids: Iterable[int]) -> dict[int, Got]:
         """Shares of the time since each was last asked about; of one that is new nothing.
 
-        Cost: some 10 µs a thread of theirs.
+        Cost: some 10 µs for each of their threads.
         """
         shares = {}
         for pid in pids:

@@ -1,6 +1,6 @@
 """How many requests each worker gets at once, and why: the configuration's figures, changed live.
 
-One number a group, since its workers are alike. Whoever changes it gives a reason; number and reason can be read.
+One number a group, since its workers are alike. Each change has a reason; number and reason can be read.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class ChildProcess:
             apart: pipes that are our stdout and stderr are opened again, see `log_pipe`.
             err: its stderr; None = ours.
             environ: variables besides ours.
-            account: whom it runs as; None = as we do.
+            account: the user it runs as; None = ours.
 
         Raises:
             OSError: it cannot be started.
@@ -120,12 +120,12 @@ class Children:
         return child
 
     def signal(self, pid: int, number: int) -> None:
-        """Send a signal to one of ours, unless it has ended."""
+        """Send a signal to one of our processes, unless it has ended."""
         if child := self._running.get(pid):
             child.signal(number)
 
     def reap(self) -> Iterator[tuple[int, int]]:
-        """(pid, exit code) of each of ours that has ended, a negative code is a signal; orphans are reaped unsaid."""
+        """(pid, exit code) of each child that has ended; a negative code is a signal. Orphans are reaped silently."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -167,14 +167,14 @@ def opened_anew(fd: int) -> Iterator[int | None]:
     with contextlib.suppress(OSError):
         fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _ROOM_BYTES)
     try:
-        anew = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_CLOEXEC)
+        opened = os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
         yield None
         return
     try:
-        yield anew
+        yield opened
     finally:
-        os.close(anew)
+        os.close(opened)
 
 
 class LogLost:
@@ -185,13 +185,13 @@ class LogLost:
         self._told_s = 0.0
 
     def line(self, lost: int, now_s: float) -> str:
-        """What to say of so many, "" = nothing. A front that restarts counts from 0."""
+        """What to say of this many, "" = nothing. A front that restarts counts from 0."""
         if lost < self._told:
             self._told = 0
         if lost == self._told or now_s - self._told_s < _TELL_EVERY_S:
             return ""
         more, self._told, self._told_s = lost - self._told, lost, now_s
-        return f"the access log has lost {more} lines: who reads it is too slow"
+        return f"the access log has lost {more} lines: its reader is too slow"
 
 
 class Signals:

@@ -57,7 +57,7 @@ class Round(Protocol):
     def look(self, service: Service, now_s: float) -> None:
         """Look, and change what should be: in the tree's thread, so it must not block for more than some ms.
 
-        A GreenlaneError is told in the log and the round goes on.
+        A GreenlaneError is logged, and the round goes on.
         """
 
 

@@ -63,7 +63,7 @@ class Staff:
         selector: gets the pipe on which each says that it serves.
         application: `module:attribute`.
         kind: `wsgi` or `asgi`.
-        account: whom workers run as; None = as we do.
+        account: the user that workers run as; None = ours.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Hung:
 class Stuck:
     """A round of the tree: workers that turn, but hold as many requests as they get and end none.
 
-    Where their threads stand is told once. They are replaced if the settings say so.
+    Their stacks are logged once. They are replaced if the settings say so.
     """
 
     #: Pause between two looks, in s.
@@ -246,7 +246,7 @@ class Worn:
         self._begun: dict[int, tuple[int, int]] = {}
 
     def look(self, service: Service, now_s: float) -> None:
-        """Replace who is over a limit. Who is being replaced already is passed over."""
+        """Replace workers over a limit, except those that are being replaced already."""
         most, most_mb = service.settings.max_requests, service.settings.max_memory_mb
         rows = {(row.backend, row.server): row.requests for row in service.front.runtime.rows()} if most else {}
         begun: dict[int, tuple[int, int]] = {}

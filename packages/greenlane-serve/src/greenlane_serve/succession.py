@@ -156,7 +156,7 @@ class Succession:
                 group.step(now_s)
         for lineup, until_s in list(self._before):
             for group in lineup.groups.values():
-                group.step(now_s)  # who dies is replaced: requests are still sent to its socket
+                group.step(now_s)  # a dead worker is replaced: requests are still sent to its socket
             if not fronts_leave or now_s >= until_s:
                 self._before.remove((lineup, until_s))
                 self._end(lineup, now_s)

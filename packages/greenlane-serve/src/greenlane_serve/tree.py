@@ -113,7 +113,7 @@ class Tree:
             self.folder = folders.made(stack, folders.place())
             stack.callback(folders.withdraw, self.folder)
             if self._account is not None:
-                self.folder.chmod(0o711)  # sockets of theirs are below
+                self.folder.chmod(0o711)  # their sockets are below
             diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)

@@ -1,4 +1,4 @@
-"""Whom the front believes, and what it lets through: the settings of that, as one value; docs/serve.md."""
+"""Which peers the front trusts, and what it lets through: these settings as one value; docs/serve.md."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Trust", "trust_of"]
 
-_ATTEMPT: Final = "read whom to trust"
-#: In `trusted_proxies`: who connects to a Unix socket. Its file mode says who may.
+_ATTEMPT: Final = "read which proxies to trust"
+#: In `trusted_proxies`: peers on a Unix socket. Its file mode says which may connect.
 _UNIX: Final = "unix"
 
 
@@ -42,7 +42,7 @@ class Trust:
     # Whether the front answers at a deadline, since workers may not; and what brings one.
     due: bool = False
     deadline_headers: tuple[str, ...] = ()
-    # Clear requests are sent to https, but for the path "" = none.
+    # Clear requests are redirected to https, except the path "" = none.
     redirect: bool = False
     # Of Strict-Transport-Security; 0 = none.
     hsts_s: int = 0

@@ -105,12 +105,12 @@ class Served:
         return Runtime(self.run_folder() / "runtime")
 
     def waiting(self, backend: str, number: int) -> None:
-        """Block until so many requests wait in a backend's queue."""
+        """Block until this many requests wait in a backend's queue."""
         runtime = self.runtime
         until(lambda: [row.queued for row in runtime.rows(backend, "BACKEND")] == [number])
 
     def serving(self, number: int) -> None:
-        """Block until so many shared workers serve, and no other process of a worker is left."""
+        """Block until this many shared workers serve, and no other process of a worker is left."""
         until(lambda: len(self._open()) == number == len(self.workers()))
 
     def reload(self) -> Callable[[], None]:
@@ -194,7 +194,7 @@ class Clients:
             thread.join(30)
 
     def some_more(self, number: int = 40) -> None:
-        """Block until so many further requests are answered."""
+        """Block until this many further requests are answered."""
         wanted = self.answers.total() + number
         until(lambda: self.answers.total() >= wanted or self.failures)
 

@@ -1,4 +1,4 @@
-"""What processes got of the cores: shares between two looks, by a clock of ours; and read from the kernel."""
+"""What processes got of the cores: shares between two looks, by our clock; and read from the kernel."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def divert(served: Served, *flags: str, code: int = 0) -> dict[str, Any]:
 
 
 def new(served: Served, path: str, number: int = 20, **headers: str) -> int:
-    """How many of so many requests another version answers."""
+    """How many of this many requests another version answers."""
     return sum(served.get(path, headers=headers).startswith("next") for _ in range(number))
 
 

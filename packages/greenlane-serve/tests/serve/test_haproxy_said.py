@@ -1,4 +1,4 @@
-"""What HAProxy says goes on to the log, but for its farewell to each proxy."""
+"""What HAProxy says goes on to the log, except its farewell to each proxy."""
 
 from __future__ import annotations
 

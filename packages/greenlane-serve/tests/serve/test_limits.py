@@ -52,7 +52,7 @@ def test_what_computes_comes_one_by_one_and_says_why(tmp_path: Path) -> None:
     service = looked(ServeSettings(), tmp_path, worked(40, 40.0, 0.0))
     chosen = service.places.sets[SHARED]
     assert (service.told, chosen.at_once) == ([1], 1)
-    assert chosen.why == "model: 40 ms CPU and 0 ms I/O a request; so many keep a worker busy"
+    assert chosen.why == "model: 40 ms CPU and 0 ms I/O a request; this many keep a worker busy"
     assert word_of(chosen.why) == "model"
 
 

@@ -34,7 +34,7 @@ control_dir = "{folder}/c"
 """
 
 
-# Of each test: one that is made anew meets a tree that has measured nothing yet.
+# Of each test: one that is made again meets a tree that has measured nothing yet.
 @pytest.fixture
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("live")
@@ -92,7 +92,7 @@ def test_it_measures_assigns_and_tells(served: Served) -> None:
     (group,) = seen["groups"]
     assert group["group"] == "shared" and group["serving"] == group["workers"] == 2
     assert group["at_once"] < 8, "a request computes for some 15 ms, and sleeps for less"
-    assert re.fullmatch(r"model: [\d.]+ ms CPU and [\d.]+ ms I/O a request; so many keep a worker busy", group["why"])
+    assert re.fullmatch(r"model: [\d.]+ ms CPU and [\d.]+ ms I/O a request; this many keep a worker busy", group["why"])
     assert [row["route"] for row in seen["routes"]] == ["GET /burn"]
     lanes = {row["lane"]: row for row in seen["lanes"]}
     assert lanes["apart"]["places"] == group["at_once"], "one worker's are left to the rest"

@@ -290,7 +290,7 @@ def test_each_name_gets_its_certificate_and_browsers_are_told_to_stay(tmp_path: 
 
 
 def x509_name(certificate_: bytes) -> str:
-    """The common name in a certificate of ours."""
+    """The common name in our certificate."""
     return next(name for name in ("a.test", "b.test") if name.encode() in certificate_)
 
 

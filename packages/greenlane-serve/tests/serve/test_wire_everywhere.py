@@ -1,7 +1,7 @@
 """The corpus at each place where Greenlane reads what a client sends, and through each front that it exports to.
 
 A client's requests reach the application in one of the readings that are allowed, each answered once, or are refused:
-no 5xx but for what is not implemented, and no connection that stays without an answer.
+no 5xx except what is not implemented, and no connection that stays without an answer.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def deviates(place: Place, message: Message) -> bool:
 
 
 def answered(outcome: Outcome) -> bool:
-    """Nothing is answered as an error of ours; what is answered has reached the application, and once."""
+    """Nothing is answered as our error; what is answered has reached the application, and once."""
     errors = [one for one in outcome.statuses if one == "hung" or (one[0] == "5" and one not in _REFUSALS)]
     whole = sum(body != b"!" for _, _, body in outcome.reading)
     given = outcome.statuses.count("200")

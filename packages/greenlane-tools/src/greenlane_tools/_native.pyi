@@ -30,7 +30,7 @@ class Recording:
         Args:
             from_ns: first moment, monotonic; only what was written from then on, to a fifth of a second.
             to_ns: likewise the last one.
-            part_bytes: so much of a process is laid out at a time, and nothing kept of it; None: 8 MB, of recordings
+            part_bytes: this much of a process is laid out at a time, and nothing kept of it; None: 8 MB, of recordings
                 over 48 MB.
 
         Raises: ValueError with the arguments (what, version): what is "empty", "foreign", "newer" (than we read:

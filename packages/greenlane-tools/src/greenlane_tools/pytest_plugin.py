@@ -37,7 +37,7 @@ class Goal:
 
     Args:
         route: as reports name it.
-        wait_p99_ms: so long may it wait at p99, of fewer than 100 requests the longest; None = as long as it likes.
+        wait_p99_ms: limit of the wait at p99, with fewer than 100 requests of the longest one; None = no limit.
         p99_ms: likewise its latency, from arrival to answer.
         beside: only its requests that overlap one of this route count; "" = all.
     """
@@ -159,7 +159,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """After the fixtures, nothing is recorded any more."""
+    """After the fixtures, recording has ended."""
     try:
         yield
     finally:

@@ -81,7 +81,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(count: int, between: floa
     for _ in range(trials):
         found = bootstrap(repetitions(source, source.normal(0, between, count), 300), Quantile(0.5), resamples=300)
         held += found.low <= 1.0 <= found.high
-    # 95 % with the error of so many trials (3 standard errors are 4 points).
+    # 95 % with the error of this many trials (3 standard errors are 4 points).
     assert 0.91 <= held / trials <= 0.99
 
 

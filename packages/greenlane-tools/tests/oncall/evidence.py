@@ -1,4 +1,4 @@
-"""What came of a situation: what its clients saw, and the rows of `greenlane report --json`."""
+"""The result of a situation: what its clients saw, and the rows of `greenlane report --json`."""
 
 from __future__ import annotations
 

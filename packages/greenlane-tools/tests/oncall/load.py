@@ -88,7 +88,7 @@ class Clients:
             thread.join()
 
     def loops(self, path: str, clients: int, seconds: float) -> None:
-        """A closed loop of so many clients, each on a connection that it keeps."""
+        """A closed loop of this many clients, each on a connection that it keeps."""
         together(*[lambda: self.kept(path, seconds)] * clients)
 
     def of(self, path: str) -> list[float]:

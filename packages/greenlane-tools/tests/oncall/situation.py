@@ -70,7 +70,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Seen:
-    """What came of a run."""
+    """The result of a run."""
 
     clients: Clients
     #: What the service wrote.

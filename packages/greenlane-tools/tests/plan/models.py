@@ -48,6 +48,6 @@ def model(text: str) -> Profile:
 
 
 def pricing(times: float = 1.0) -> Profile:
-    """The pricing service at so many times its load."""
+    """The pricing service at this many times its load."""
     text = PRICING.replace("rate_per_s = 30", f"rate_per_s = {30 * times}")
     return model(text.replace("rate_per_s = 48", f"rate_per_s = {48 * times}"))

@@ -97,7 +97,7 @@ Law = Callable[[random.Random], tuple[Step, ...]]
 def sampled(
     law: Law, requests: int, *, seed: int, name: str = "GET /x", seconds: float = 60.0, most: int = 256
 ) -> Profile:
-    """A profile as a recording of so many requests of one route would give it."""
+    """A profile as a recording of this many requests of one route would give it."""
     chance = random.Random(seed)
     made = [law(chance) for _ in range(requests)]
     cpu = [Sequence(1.0, steps).ms("cpu") for steps in made]

@@ -104,7 +104,7 @@ def test_a_slower_machine_is_no_slower_release() -> None:
     old, slow = replace(old, loop_us=30.0), replace(same, loop_us=30.0).slowed(1.4)
     found = compared(old, slow)
     assert not any(each.changed for each in found.differences)
-    assert "The cores were 1.40 times slower than before; CPU is told at the speed that they had before." in answers(
+    assert "The cores were 1.40 times slower than before; CPU is given at the speed that they had before." in answers(
         found
     )
     unknown = compared(old, replace(slow, loop_us=None))

@@ -116,7 +116,7 @@ def a_day(
     workers: Sequence[float] = (0.7, 0.3),
     seed: int = 7,
 ) -> Made:
-    """The rows of so many seconds.
+    """The rows of this many seconds.
 
     Args:
         workers: share of the arrivals by worker.

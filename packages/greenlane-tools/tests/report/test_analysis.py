@@ -302,7 +302,7 @@ def test_without_calls_the_sentence_is_about_the_route() -> None:
 
 def test_quiet_and_empty_recordings_have_a_sentence_too() -> None:
     assert study_of(Made()).verdict == "No job ended while this was recorded."
-    assert study_of(Made(jobs=[job()])).verdict.startswith("Hardly anybody waited")
+    assert study_of(Made(jobs=[job()])).verdict.startswith("There was hardly any waiting")
 
 
 def test_findings_speak_only_with_cause() -> None:
@@ -358,3 +358,22 @@ def test_when_the_machine_is_the_culprit_the_route_after_it_is_named_too() -> No
     made.stacks = [Stack("GET /report", "total (/srv/app/pricing.py:88)", 5)]
     said = study_of(made).verdict
     assert "60 % of that was the operating system" in said and "30 % GET /report, pricing.py:88" in said
+
+
+def test_jobs_that_wait_for_blocked_workers_are_not_advised_permits() -> None:
+    made = Made(jobs=[job(1, route="shop.place", io_ns={"socket": S}, wait_ns={"accept": S}), job(2)])
+    made.blame = [blame("shop.place", 1, 10 * MS, victim="shop.place", kind="accept")._replace(ns=S)]
+    assert "workers are blocked, so permits do not help" in "\n".join(brief_lines(study_of(made), "day.glr"))
+    made.jobs = [each._replace(host="celery") for each in made.jobs]
+    lines = list(brief_lines(study_of(made), "day.glr"))
+    assert lines[0].startswith("shop.place: p99 is 2.01 s, of which 50 % is waiting")
+    assert "greenlane celery APP --key KEY" in "\n".join(lines)
+
+
+def test_a_worker_s_own_calls_outside_of_jobs_are_not_the_headline() -> None:
+    own = Call(0, 0, "", "broker:6379", "BRPOP", 0, 6 * MS, 15 * MS, 0, "ok")
+    made = Made(jobs=[job(1, wait_ns={"gil": 30 * MS}), job(2)], calls=[own])
+    made.blame = [blame("/c", 1, 30 * MS, kind="gil")]
+    study = study_of(made)
+    assert study.verdict.startswith("/a: p99 is 40 ms")
+    assert not [each for each in study.findings if each.name == "inflated-spans"]

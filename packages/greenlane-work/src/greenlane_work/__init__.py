@@ -3,7 +3,7 @@
 For tasks and producers; each name is imported when it is first used:
 
 - `current`, `Current`: the order that the calling task works on
-- `NotSent`: raised by a task that knows that nothing has reached the other side
+- `NotSent`: raised by a task when nothing has reached the upstream
 - `once`: an order called once, for the tasks of other workers
 - `divert`: the queue of an order, for producers
 

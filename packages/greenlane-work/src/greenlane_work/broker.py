@@ -20,7 +20,7 @@ def connected(broker: str, attempted: str, refusal: type[GreenlaneError], timeou
     Args:
         broker: as Celery's `broker_url`.
         attempted: what the command does, for the message.
-        refusal: what is raised of all that goes wrong in the block, but for errors of ours.
+        refusal: raised for every error in the block, except our own errors.
         timeout_s: to connect.
     """
     kombu: Any = importlib.import_module("kombu")

@@ -34,19 +34,19 @@ def once(
     ask: Callable[[], Any] | None = None,
     no_effect: tuple[type[BaseException], ...] = (),
 ) -> Any:
-    """Give an order's result: of this call, of an earlier one that the store knows, or of the upstream that was asked.
+    """Call an order once. Gives the result of this call, of an earlier one in the store, or of asking the upstream.
 
     Args:
-        store: shared by all workers that may be given the order.
-        key: `TASK/ORDER`, as `greenlane celery` has it.
-        call: makes the call. What it gives is kept, if it is JSON.
-        ask: asked where nobody knows how an earlier call ended: None = the upstream has not seen the order, else its
+        store: shared by all workers that may get the order.
+        key: `TASK/ORDER`, as in `greenlane celery`.
+        call: makes the call. Its result is kept, if it is JSON.
+        ask: called when the end of an earlier call is unknown: None = the upstream has not seen the order, else its
             result. Without it the order is called again.
-        no_effect: what `call` raises when it is certain that nothing reached the other side, besides `NotSent`.
+        no_effect: exceptions of `call`, besides `NotSent`, that prove that nothing reached the upstream.
 
     Raises:
-        OrderWaits: another worker is at it, or the store cannot be asked: nothing was called, try again later.
-        BaseException: what `call` or `ask` raise; the order is then in doubt, unless it had no effect.
+        OrderWaits: another worker runs it, or the store is unavailable. Nothing was called: try again later.
+        BaseException: exceptions of `call` or `ask`. The order's effect is then unknown, unless it had none.
     """
     key = fitted_key(key)
     try:
@@ -76,7 +76,7 @@ def once(
 
 
 def _asked(store: Store, key: str, begun: Answer, ask: Callable[[], Any]) -> Any:
-    """What the upstream says: None = it has not seen the order, which takes the doubt away."""
+    """What the upstream says: None = it has not seen the order, so it may be called."""
     known = ask()
     if known is None:
         store.absent(key, token=begun.token)

@@ -1,6 +1,6 @@
 """Looking at the dead letters of a queue, and sending them again: by kombu, each confirmed before it is taken away.
 
-To look takes the letters out and puts them back, so whoever else looks at that moment sees none. A letter that is sent
+Looking takes the letters out and puts them back, so a second look at that moment sees none. A letter that is sent
 again and not yet taken away when the connection breaks is there twice; the store lets only one of the two be called.
 """
 

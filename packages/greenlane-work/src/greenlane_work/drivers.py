@@ -1,4 +1,4 @@
-"""The libraries that speak to servers: asked for when a URL of theirs is, with the extra that installs them."""
+"""The libraries that speak to servers: imported when a URL needs them; an error names the extra to install."""
 
 from __future__ import annotations
 

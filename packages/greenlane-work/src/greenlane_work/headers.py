@@ -41,7 +41,7 @@ RETURNS: Final = "greenlane-returns"
 DELIVERIES: Final = "greenlane-deliveries"
 #: Header: an earlier attempt may have had its effect. A store knows better, where there is one.
 DOUBT: Final = "greenlane-doubt"
-#: Attempts of former lives: a store has counted them, and they count no more.
+#: Attempts of former lives: a store has counted them, and they no longer count.
 EARLIER: Final = "greenlane-earlier"
 DEAD: Final = "greenlane-dead"
 HISTORY: Final = "greenlane-history"
@@ -104,7 +104,7 @@ class Death:
 
     @classmethod
     def of(cls, headers: Mapping[str, Any]) -> Death | None:
-        """What a message's headers say; None = it is no dead letter of ours, or damaged."""
+        """What a message's headers say; None = it is not our dead letter, or damaged."""
         try:
             said = json.loads(headers[DEAD])
             death = cls(**{**said, "history": history_of(headers.get(HISTORY))})

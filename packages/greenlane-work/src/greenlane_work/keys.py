@@ -33,7 +33,7 @@ _REASON_CHARACTERS: Final = 500
 
 
 def key_function(setting: str, spec: str) -> KeyFunction | None:
-    """Give the function that a setting's text stands for; None = "".
+    """Give the function that a setting's text names; None = "".
 
     Args:
         setting: its name, for messages.

@@ -13,7 +13,7 @@ __all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys"]
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
-#: Word of a key's rule that is no matter of limits and breakers.
+#: Word of a key's rule that does not concern limits and breakers.
 _RETRIES: Final = "retries"
 
 
@@ -36,7 +36,7 @@ class CallOutcome(enum.IntEnum):
 class UpstreamRule:
     """What one key may do: second argument of `_native.Upstreams`, third of its `set`.
 
-    A rule of a single key is `dataclasses.replace(rule, limit=5)`; what is said below to be of the general rule is not
+    A rule of a single key is `dataclasses.replace(rule, limit=5)`; fields marked below as of the general rule are not
     read from it.
     """
 

@@ -54,7 +54,7 @@ __all__ = [
 DEADLINE: Final = "greenlane-deadline"
 
 
-#: What is told of an order's past: the newest so many entries, so that a message does not grow without bound.
+#: An order's history keeps this many entries, the newest, so that a message does not grow without bound.
 _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
@@ -69,7 +69,7 @@ Identity = tuple[str, str, int, int]
 
 
 class NotSent(Exception):
-    """Raised by a task that knows: nothing of this attempt has reached the other side."""
+    """Raise it in a task to say that nothing of this attempt has reached the upstream."""
 
 
 class Stage(enum.Enum):
@@ -84,7 +84,7 @@ class Stage(enum.Enum):
 
 
 class Order:
-    """One order. Written by the owner of the channel only, but for what is marked."""
+    """One order. Written by the owner of the channel only, except what is marked."""
 
     __slots__ = (
         "arrival_ns",
@@ -140,7 +140,7 @@ class Order:
         self.came: tuple[object, ...] = ()
         # The broker says that somebody had this message before.
         self.redelivered = False
-        # The host's: what it runs, and how the broker is told.
+        # The host's: what it runs, and how it reports to the broker.
         self.request: Any = None
         self.delivery: Any = None
         # An earlier attempt may have had its effect.
@@ -200,7 +200,7 @@ class Order:
         self.history = history_of(headers.get(HISTORY))
 
     def note(self, outcome: str, reason: str = "") -> None:
-        """Add to the history what became of the latest attempt, or of the order between two of them."""
+        """Add the outcome of the latest attempt, or what happened to the order between two, to the history."""
         owner = f"{platform.node()}:{os.getpid()}"
         tried = Tried(self.attempts, outcome, reason[:_REASON_CHARACTERS], self.began_s, round(time.time(), 3), owner)
         self.history = (*self.history[1 - _HISTORY_MOST :], tried)

@@ -31,7 +31,7 @@ _TASK_ALLOW: Final[Pattern] = (
 
 #: What `task_parked_most` = 0 stands for where there are keys. Arbitrary: some seconds of work for 200 slots.
 _PARKED_MOST: Final = 1_000
-#: And where there are none: no more are received than may wait.
+#: Without keys: receives only as many as may wait.
 _UNBOUNDED: Final = 60_000
 
 

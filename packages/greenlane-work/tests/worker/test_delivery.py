@@ -1,4 +1,4 @@
-"""How the broker is told what became of a message, and what is said of a connection that is gone."""
+"""How the broker is told what happened to a message, and what is said of a connection that is gone."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Consumer:
 
 
 class Face:
-    """What a strategy sees, and what comes of it."""
+    """What a strategy sees, and the result."""
 
     def __init__(self) -> None:
         self.received: list[tuple[object, int]] = []

@@ -171,7 +171,7 @@ class Permits:
         """Give the mode of the process, or of one route: "on", "observe" or "off"."""
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
-        """Switch live. Anything but "on" lets those whom it concerns go. "inherit" makes a route follow the process."""
+        """Switch live. Anything but "on" releases the affected waiters. "inherit" makes a route follow the process."""
 
     def forked(self) -> None:
         """Call in a forked child: counters start over, the switch interval is restored. Permits are its own anyway."""
@@ -184,7 +184,7 @@ class Permits:
         """
 
     def linger(self, lingers: bool) -> None:
-        """Keep the interval short between two holders (True) until False is said. Cost: 50 ns.
+        """Keep the interval short between two holders (True), until called with False. Cost: 50 ns.
 
         Who wakes in such a gap waits for the GIL by the interval that it finds: by 5 ms, and the next holder has it.
         """
@@ -266,15 +266,15 @@ def listen_no_more(function: object) -> None:
     """Put back what `listen_to` or `lead_to` has changed. Idempotent; calls under way end as they began."""
 
 def blocking_of_everybody(everybody: bool) -> None:
-    """Whether calls of threads without a job of the permits are told, too."""
+    """Whether calls of threads without a job of the permits are reported, too."""
 
 def blocking_within(code: CodeType, kind: int) -> None:
     """Waits that `code` has called are for `kind`; the outermost known caller of the last 8 counts."""
 
 def recv_now(fd: int) -> bytes:
-    """Read what has come on a socket, at most 16 KiB, without letting go of the GIL. Never blocks.
+    """Read what has come on a socket, at most 16 KiB, without releasing the GIL. Never blocks.
 
-    For threads that would lose the GIL for a call of 2 us: `socket.recv` lets go of it even when it cannot block. No
+    For threads that would lose the GIL for a call of 2 us: `socket.recv` releases it even when it cannot block. No
     probe sees it. Raises: OSError; BlockingIOError if nothing has come.
     """
 
@@ -301,7 +301,7 @@ def rearm_now(epoll_fd: int, fd: int, events: int, *, known: bool = True) -> Non
     """
 
 def boundaries_of(set: Callable[[CodeType, int], object] | None, events: int = 0, ours: str = "") -> None:
-    """Use `set`, a tool's `sys.monitoring.set_local_events`, with `events`, to stop threads; None = no more.
+    """Use `set`, a tool's `sys.monitoring.set_local_events`, with `events`, to stop threads; None = stop none.
 
     Code below the folder `ours` is never watched. Events are there only while a thread is asked to stand still.
     """
@@ -310,7 +310,7 @@ def boundary(*event: object) -> None:
     """Stand still if this thread was asked to, and may: the callback of all of that tool's events. Never raises."""
 
 def boundary_of_all(*event: object) -> None:
-    """As `boundary`, of every thread, as if it had been asked and whoever waits were before it. For tests."""
+    """As `boundary`, of every thread, as if it had been asked and had a waiter before it. For tests."""
 
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
@@ -336,7 +336,7 @@ def calls_uninstall() -> None:
 def guard_endings() -> int:
     """Let threads that want the GIL after the interpreter's end hang, where unwinding them would break the process.
 
-    Those with frames of ours or of greenlet's on their stack; others end as ever. Registered with `atexit`, on CPython
+    Those with our frames or greenlet's on their stack; others end as ever. Registered with `atexit`, on CPython
     before 3.14, which does so by itself, by the first `Permits`, `blocking_see`, `Recorder.start`, `Switches.install`,
     `Steps.hook`, `calls_install` or `sampler_start`; never by importing. Gives how many of the interpreter's calls lead
     to us; 0 = none was found, and all is as before. Cost: some 0.2 ms at the exit.
@@ -377,7 +377,7 @@ class ControlSocket:
         Args:
             path: absolute; its folder is there.
             longest: bytes of a request.
-            answer: called with the line that a client sent; None = it was too long. Nothing is said if it raises.
+            answer: called with the line that a client sent; None = it was too long. No reply is sent if it raises.
 
         Raises:
             OSError: it cannot be made.
@@ -392,7 +392,7 @@ class ControlSocket:
 
 @final
 class Descriptor:
-    """A descriptor of ours under a high number, closed by `exec` and in forked children.
+    """One of our descriptors under a high number, closed by `exec` and in forked children.
 
     The program may close it without asking, and use the number again. Forgetting the object closes nothing.
     """
@@ -425,7 +425,7 @@ class Recorder:
         Each process opens its file and starts its native writer with its first event or poll; a child that executes
         another program has neither. `max_bytes`: of all files in the folder; the oldest are deleted, and
         those older than `keep_s` (0 = for ever; an eighth later at most). `about`: JSON that
-        describes the process, but for "pid", "parent_pid", "started_ns" and "started_unix_ns".
+        describes the process, except "pid", "parent_pid", "started_ns" and "started_unix_ns".
 
         Raises: OSError if the folder cannot be written to.
         """
@@ -571,7 +571,7 @@ class PermitQueue:
 
 @final
 class Standing:
-    """Looks which threads stand still: they use no CPU. Without the GIL, which looking would take from who computes."""
+    """Detects blocked threads by their CPU clock, without taking the GIL."""
 
     def __new__(cls) -> Standing: ...
     def want(self, wanted: bool) -> None:
@@ -598,7 +598,7 @@ class CallProfile:
         """Take in how long one call took, waits for permits not counted, and whether it computed without blocking."""
 
     def computes(self) -> bool:
-        """Whether its calls compute and do not block, but for one in ten."""
+        """Whether its calls compute and do not block, except one in ten."""
 
     def weight(self) -> str:
         """Give "unknown" (too few calls), "light" (the next one may run where its caller is) or "heavy"."""
@@ -659,7 +659,7 @@ class Chooser:
         """Take note that a call has ended without teaching anything."""
 
     def inspected(self, kept_ns: int) -> None:
-        """It can cross; pickling a call and its result keeps the caller so long."""
+        """It can cross; pickling a call and its result keeps the caller this long."""
 
     def ready(self) -> None:
         """The workers know it."""
@@ -893,7 +893,7 @@ class Segment:
         """Write that word."""
 
     def part(self, offset: int, length: int) -> Block:
-        """Give a block whose end nobody is told."""
+        """Give a block whose end is not reported."""
 
 @final
 class Block:
@@ -993,7 +993,7 @@ class Outbox:
         """What the other side has, as far as it is known: blocks are taken back when room is needed."""
 
     def take_back(self) -> None:
-        """Look what the other side has left, and let go of it."""
+        """Release what the other side has finished with."""
 
     @property
     def in_band_bytes(self) -> int:
@@ -1023,7 +1023,7 @@ class Outbox:
             text: the pickle.
             buffers: what is beside it.
             names_main: for the receiver.
-            clear: empty the list before the other side is told.
+            clear: empty the list before the other side is notified.
 
         Returns:
             False = the other end is closed, or has too much unread.
@@ -1061,7 +1061,7 @@ class Inbox:
         """Give the next message; None = there is none.
 
         Raises:
-            OSError: it cannot be read, or is none of ours.
+            OSError: it cannot be read, or is not ours.
         """
 
     def wait(self, spin_us: int) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
@@ -1087,7 +1087,7 @@ class Poll:
         """Watch `fd`. Raises OSError if it is watched already."""
 
     def remove(self, fd: int) -> None:
-        """Watch it no more; nothing if it is not watched."""
+        """Stop watching it; does nothing if it is not watched."""
 
     def ready(self) -> list[int]:
         """Give those that can be read now, at most 64. Keeps the GIL."""

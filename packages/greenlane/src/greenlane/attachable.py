@@ -1,8 +1,8 @@
 """Lets `greenlane record --pid` record this process later: `import greenlane.attachable`.
 
-It opens the control socket in `control_dir` (GREENLANE_CONTROL_DIR, greenlane.toml) and nothing else: a thread that
-sleeps, no probe, nothing replaced. A forked child opens its own. Processes that have a control socket for another
-reason (Greenlane's middleware and workers with `control_dir`) need no such line.
+It only opens the control socket in `control_dir` (GREENLANE_CONTROL_DIR, greenlane.toml), on a thread that sleeps. No
+probe is installed. A forked child opens its own socket. Processes with Greenlane's middleware or workers and a
+`control_dir` have the socket already.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 
 from greenlane.settings import load
 
-# Here: were a thread of ours to import it, a child that is forked meanwhile would have a lock that nobody releases.
+# Imported here: if one of our threads did it, a child forked at that moment would inherit a locked import lock.
 from greenlane.wiring import recording, shown
 
 __all__ = ["listen"]

@@ -81,7 +81,7 @@ class Checked(Protocol):
         """Raise if its caller has left."""
 
 
-#: The call of a placed function that this context belongs to. Whoever runs one sets it.
+#: The call of a placed function that this context belongs to. The executor sets it.
 CURRENT: Final[ContextVar[Checked | None]] = ContextVar("greenlane_call", default=None)
 
 
@@ -97,9 +97,9 @@ def enter(call: Checked | None, due_ns: int) -> None:
 
 @contextlib.contextmanager
 def within_ms(span_ms: float) -> Iterator[None]:
-    """Give what runs inside at most so long: calls of `greenlane.run`, and `greenlane.checkpoint()` here.
+    """Limit the time of what runs inside: calls of `greenlane.run`, and `greenlane.checkpoint()` here.
 
-    A deadline that stands already and comes sooner stays in force. Nothing is interrupted but what waits.
+    An earlier deadline stays in force. Only waits are interrupted.
 
     Example:
         >>> with within_ms(50):
@@ -140,12 +140,12 @@ def remaining_ms() -> int | None:
 
 
 def checkpoint() -> None:
-    """Raise if nobody waits for this work any more; nothing otherwise.
+    """Raise if this work is no longer needed: its deadline has passed or its caller has left.
 
-    For loops of pure computation that should not go on for a caller who has left. Cost: about 0.2 us.
+    For long loops of pure computation. Cost: about 0.2 us.
 
     Raises:
-        DeadlineExceeded: this thread's job, or the placed call that this is, is past its deadline.
+        DeadlineExceeded: this thread's job, or the running placed call, is past its deadline.
         Cancelled: the caller of the placed function has been cancelled. A BaseException: let it through.
     """
     call = CURRENT.get()

@@ -31,7 +31,7 @@ function going.
 Every message reads `<what was attempted>: <name>=<value!r>, expected <rule>`, then on a line of its own
 `hint: <one action>`. `.code` never changes between releases; the words may.
 
-Internal failures are not in this tree: a broken invariant is an AssertionError and a bug of ours.
+Internal failures are not in this tree: a broken invariant is an AssertionError and a bug in Greenlane.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _VALUE_CHARACTERS: Final = 200
 
 
 class GreenlaneError(Exception):
-    """Something that the caller can act on went wrong.
+    """An error that the caller can act on.
 
     Args:
         attempted: what was being done, as a verb phrase: "read the settings", "start the worker".
@@ -71,7 +71,7 @@ class GreenlaneError(Exception):
 
 
 class SettingsError(GreenlaneError):
-    """A setting has a value that it cannot have, or is none of ours.
+    """A setting has an invalid value, or is unknown.
 
     Args:
         setting: its name as the reader wrote it (`interval_ms`, `lanes.fast.weigth`, `GREENLANE_PERMITS`).
@@ -155,7 +155,7 @@ class DeadlineExceeded(GreenlaneError, TimeoutError):
     """The current job is past its deadline.
 
     Raised only at a job's own blocking calls (`deadline_cancel`) and at `greenlane.checkpoint()`, never between
-    two arbitrary instructions. It is a TimeoutError, so code that already meets socket time-outs meets this one.
+    two arbitrary instructions. It is a TimeoutError, so code that handles socket time-outs handles this one.
     """
 
     code: ClassVar[str] = "deadline"
@@ -173,14 +173,14 @@ class DeadlineExceeded(GreenlaneError, TimeoutError):
 
 
 class PlacementError(GreenlaneError, TypeError):
-    """A function cannot be placed: it is none, its code belongs to a loop, or what should run it is gone."""
+    """A function cannot be placed: it is not a function, belongs to an event loop, or its executor has been closed."""
 
     code: ClassVar[str] = "placement"
     exit_code: ClassVar[int] = 2
 
 
 class Overloaded(GreenlaneError):
-    """Refused at once because a bounded queue is full. Nothing of the call was done: it may be tried elsewhere."""
+    """A bounded queue is full, so the call was refused. It has not started: it may be tried elsewhere."""
 
     code: ClassVar[str] = "overloaded"
 
@@ -290,7 +290,7 @@ def _ending(code: int | None) -> tuple[str, str]:
     except ValueError:
         name = f"signal {-code}"
     if name == "SIGKILL":
-        return f"was killed by {name}", "look for the kernel's out-of-memory killer in dmesg, or for who killed it"
+        return f"was killed by {name}", "look in dmesg for the kernel's out-of-memory killer, else for the sender"
     return f"was killed by {name}", "look at the native code that the function calls"
 
 
@@ -312,7 +312,7 @@ def _shown(value: object) -> str:
 
 
 class PlacementWarning(UserWarning):
-    """Something in a placed function never pays: names the function, what it is, and the one remedy.
+    """A placed function can never gain from placement. Names the function, the reason and a remedy.
 
     Given once for a function and reason, where the function is defined. `warnings.filterwarnings` switches it off.
     """

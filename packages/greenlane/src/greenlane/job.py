@@ -18,7 +18,7 @@ WEIGHT_MARK: Final = "__greenlane_weight__"
 
 
 def heavy(view: _View) -> _View:
-    """Mark a view whose phases take turns from its first request on, but for those learned to be trifles.
+    """Mark a view as heavy: its phases need a permit from the first request on, except very short ones.
 
     Example:
         >>> @heavy
@@ -30,6 +30,6 @@ def heavy(view: _View) -> _View:
 
 
 def light(view: _View) -> _View:
-    """Mark a view whose phases never wait for a permit, whatever they cost."""
+    """Mark a view as light: its phases never wait for a permit."""
     setattr(view, WEIGHT_MARK, "light")
     return view

@@ -1,7 +1,7 @@
 """Every metric's name, kind, unit and meaning. Exporters render what stands here and nothing else.
 
 Names follow the Prometheus convention: `greenlane_` first, base units (seconds), `_total` on counters. A name, once
-released, keeps its meaning; what a counter of the process counts is said in its `help`.
+released, keeps its meaning; a counter's `help` says what it counts.
 
 `COUNTERS` maps the keys of a process's counters (`Running.counters()`, and its host's) to metrics: nanoseconds become
 seconds, and keys that are reasons of one event become one metric with the label `reason`. A key without a metric is not
@@ -31,7 +31,7 @@ __all__ = [
     "SERVE",
     "TURNS",
     "UPSTREAMS",
-    # how it is said
+    # how it is written
     "Counter",
     "Kind",
     "Learned",
@@ -145,11 +145,11 @@ def _histogram(name: str, meaning: str, unit: str) -> Metric:
     return Metric(f"greenlane_{name}", Kind.HISTOGRAM, unit, meaning)
 
 
-_LENT = _counter("permits_lent", "Permits lent on while their holder did not need the GIL or ran far too long.")
-_SKIPPED = _counter("permits_skipped", "Phases that ran without a permit although one might have been due.")
+_LENT = _counter("permits_lent", "Permits lent while their holder did not need the GIL, or ran far too long.")
+_SKIPPED = _counter("permits_skipped", "Phases that ran without a permit although they may have needed one.")
 _SLOW = _counter("client_timeouts", "Clients that sent a part of their request too slowly.")
 
-_ORDERS = _counter("orders_ended", "Orders that came to an end, by how.")
+_ORDERS = _counter("orders_ended", "Orders that ended, by outcome.")
 _LIMITS = _counter("orders_limits", "Runs that reached a time limit.")
 _PLACED = _counter("placed_calls", "Calls of placed functions, by where they ran.")
 
@@ -157,20 +157,20 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "jobs": Counter(_counter("jobs", "Jobs opened.")),
     "jobs_late": Counter(_counter("jobs_late", "Jobs that ended after their deadline.")),
     "late_cpu_ns": Counter(
-        _counter("late_cpu_seconds", "CPU time that jobs spent after their deadline: wasted.", "seconds"), 1e-9
+        _counter("late_cpu_seconds", "CPU time used by jobs after their deadline.", "seconds"), 1e-9
     ),
     "phases": Counter(_counter("phases", "CPU phases ended.")),
-    "granted": Counter(_counter("permits_granted", "Permits taken without waiting.")),
-    "waited": Counter(_counter("permit_waits", "Phases that waited for a permit, whatever came of it.")),
+    "granted": Counter(_counter("permits_granted", "Permits granted without a wait.")),
+    "waited": Counter(_counter("permit_waits", "Phases that waited for a permit, with or without getting it.")),
     "waited_granted": Counter(_counter("permit_waits_granted", "Waits that ended with a permit.")),
-    "released": Counter(_counter("permits_released", "Permits given back.")),
+    "released": Counter(_counter("permits_released", "Permits released.")),
     "lent_still": Counter(_LENT, labels={"reason": "still"}),
     "lent_released": Counter(_LENT, labels={"reason": "released"}),
     "lent_overrun": Counter(_LENT, labels={"reason": "overrun"}),
-    "charged": Counter(_counter("phases_charged", "Phases believed light that have used the CPU of a heavy one.")),
-    "stopped": Counter(_counter("phases_stopped", "Phases that stood still over their allowance.")),
-    "stopped_ns": Counter(_counter("phase_stop_seconds", "Time that phases stood still.", "seconds"), 1e-9),
-    "stopped_let_go": Counter(_counter("phase_stops_let_go", "Stops that ended before the phase's turn.")),
+    "charged": Counter(_counter("phases_charged", "Phases expected to be light that used the CPU of a heavy one.")),
+    "stopped": Counter(_counter("phases_stopped", "Phases stopped after their CPU allowance.")),
+    "stopped_ns": Counter(_counter("phase_stop_seconds", "Time for which phases were stopped.", "seconds"), 1e-9),
+    "stopped_let_go": Counter(_counter("phase_stops_let_go", "Stops that ended before the phase had its turn.")),
     "stopped_refused": Counter(_counter("phase_stops_refused", "Boundaries at which a phase could not be stopped.")),
     "skipped_timeout": Counter(_SKIPPED, labels={"reason": "timeout"}),
     "skipped_lock": Counter(_SKIPPED, labels={"reason": "lock"}),
@@ -180,8 +180,8 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "wait_ns": Counter(_counter("permit_wait_seconds", "Time spent waiting for permits.", "seconds"), 1e-9),
     "hold_ns": Counter(_counter("permit_hold_seconds", "Time permits were held.", "seconds"), 1e-9),
     "interval_changes": Counter(_counter("interval_changes", "Changes of the interpreter's switch interval.")),
-    "looks": Counter(_counter("gil_looks", "Looks at the GIL by waiters.")),
-    "routes_refused": Counter(_counter("routes_refused", "Routes beyond max_routes, filed together.")),
+    "looks": Counter(_counter("gil_looks", "Checks by waiters whether the GIL is free.")),
+    "routes_refused": Counter(_counter("routes_refused", "Routes beyond max_routes, counted as one.")),
     # Of placed functions.
     "placed_inline": Counter(_PLACED, labels={"placement": "inline"}),
     "placed_thread": Counter(_PLACED, labels={"placement": "thread"}),
@@ -194,38 +194,46 @@ COUNTERS: Final[Mapping[str, Counter]] = {
         _counter("placed_wait_seconds", "Time placed calls waited for the native thread.", "seconds"), 1e-9
     ),
     # Of the gunicorn worker.
-    "refused": Counter(_counter("requests_refused", "Requests over the limit, answered 503 at once.")),
+    "refused": Counter(_counter("requests_refused", "Requests over the limit, refused with 503.")),
     "refused_late": Counter(_counter("requests_refused_late", "Requests refused because they would end too late.")),
     "clients_gone": Counter(_counter("clients_gone", "Requests whose clients left while they ran.")),
-    "unstarted": Counter(_counter("requests_unstarted", "Requests whose clients left before they began.")),
+    "unstarted": Counter(_counter("requests_unstarted", "Requests whose clients left before they were started.")),
     "deadline_answers": Counter(_counter("deadline_answers", "Requests answered 504 at their deadline.")),
     "head_timeouts": Counter(_SLOW, labels={"part": "head"}),
     "body_timeouts": Counter(_SLOW, labels={"part": "body"}),
     # Of the worker of orders.
     "orders_received": Counter(_counter("orders_received", "Messages taken from the broker.")),
-    "orders_started": Counter(_counter("orders_started", "Runs of orders begun; one that is tried again has more.")),
+    "orders_started": Counter(_counter("orders_started", "Runs of orders; an order that is retried has several.")),
     "orders_done": Counter(_ORDERS, labels={"end": "done"}),
     "orders_failed": Counter(_ORDERS, labels={"end": "failed"}),
     "orders_dead": Counter(_ORDERS, labels={"end": "dead"}),
     "orders_revoked": Counter(_ORDERS, labels={"end": "revoked"}),
-    "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was to be tried again.")),
+    "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was retried.")),
     "orders_retries_held": Counter(_counter("orders_retries_held", "Retries that waited for the retry budget.")),
-    "orders_returned": Counter(_counter("orders_returned", "Orders returned to the broker for want of room.")),
-    "orders_counted": Counter(_counter("orders_counted", "Second deliveries published again, with their count.")),
-    "orders_given_back": Counter(_counter("orders_given_back", "Orders given back unbegun when the worker ended.")),
-    "orders_acked_again": Counter(_counter("orders_acked_again", "Second deliveries of what was done: acknowledged.")),
+    "orders_returned": Counter(
+        _counter("orders_returned", "Orders returned to the broker because the worker was full.")
+    ),
+    "orders_counted": Counter(
+        _counter("orders_counted", "Redelivered messages that were published again with their delivery count.")
+    ),
+    "orders_given_back": Counter(_counter("orders_given_back", "Unstarted orders returned when the worker ended.")),
+    "orders_acked_again": Counter(
+        _counter("orders_acked_again", "Redelivered messages of finished orders, acknowledged without a run.")
+    ),
     "orders_soft_limits": Counter(_LIMITS, labels={"limit": "soft"}),
     "orders_hard_limits": Counter(_LIMITS, labels={"limit": "hard"}),
-    "orders_keyless": Counter(_counter("orders_keyless", "Orders in which task_key finds no key.")),
-    "orders_acked": Counter(_counter("orders_acked", "Acknowledgements that the broker was sent.")),
-    "orders_stale": Counter(_counter("orders_stale", "Acknowledgements that came after their connection was lost.")),
+    "orders_keyless": Counter(_counter("orders_keyless", "Orders without the key that task_key names.")),
+    "orders_acked": Counter(_counter("orders_acked", "Acknowledgements sent to the broker.")),
+    "orders_stale": Counter(_counter("orders_stale", "Acknowledgements dropped because their connection was lost.")),
     "calls_repeated": Counter(
-        _counter("calls_repeated", "Calls made again although nobody could be asked how the last one had ended.")
+        _counter("calls_repeated", "Calls repeated although the end of the last one was unknown.")
     ),
     "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store or the upstream had the result.")),
-    "calls_asked": Counter(_counter("calls_asked", "Questions to the other side how an attempt had ended.")),
-    "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another's attempt.")),
-    "accepts_failed": Counter(_counter("accepts_failed", "Connections that the kernel could not hand over.")),
+    "calls_asked": Counter(_counter("calls_asked", "Questions to the upstream about the end of an attempt.")),
+    "store_waits": Counter(
+        _counter("store_waits", "Orders that waited for the store, or for another worker's attempt.")
+    ),
+    "accepts_failed": Counter(_counter("accepts_failed", "Connections that could not be accepted.")),
 }
 
 # Of the process as it is now.
@@ -237,21 +245,21 @@ PROCESS: Final[Mapping[str, Metric]] = {
 
 # By the label route, of routes whose phases were heavy. A route pays `waited_ns` and gains `others_waited_ns`.
 TURNS: Final[Mapping[str, Counter]] = {
-    "turns": Counter(_counter("route_turns", "Permits that phases of the route took.")),
+    "turns": Counter(_counter("route_turns", "Permits granted to phases of the route.")),
     "waited": Counter(_counter("route_waits", "Phases of the route that waited for a permit.")),
     "express": Counter(
-        _counter("route_turns_express", "Turns beside the holder of another permit, at least twice as long.")
+        _counter("route_turns_express", "Turns beside the holder of a permit whose phase is at least twice as long.")
     ),
     "shared": Counter(
-        _counter("route_turns_shared", "Turns that used the CPU of their share, then computed beside others.")
+        _counter("route_turns_shared", "Turns that used `share_ms` of CPU and then computed beside others.")
     ),
-    "charged": Counter(_counter("route_charged", "Phases believed light that have used the CPU of a heavy one.")),
-    "stopped": Counter(_counter("route_stops", "Phases that stood still over their allowance.")),
+    "charged": Counter(_counter("route_charged", "Phases expected to be light that used the CPU of a heavy one.")),
+    "stopped": Counter(_counter("route_stops", "Phases stopped after their CPU allowance.")),
     "skipped": Counter(
         _counter("route_skipped", "Heavy phases that ran without a permit: a lock, a time-out, the mode.")
     ),
     "waited_ns": Counter(
-        _counter("route_wait_seconds", "What the route pays: time that its phases waited or stood still.", "seconds"),
+        _counter("route_wait_seconds", "What the route pays: time that its phases waited or were stopped.", "seconds"),
         1e-9,
     ),
     "others_waited_ns": Counter(
@@ -276,7 +284,7 @@ LEARNED: Final[Mapping[str, Metric]] = {
     "samples": _gauge("learned_samples", "Measured bursts of the phase."),
     "expected": _gauge("learned_burst_seconds", "Expected CPU burst of the phase.", "seconds"),
     "heavy": _gauge("learned_heavy", "1 = the phase needs a permit, 0 = it does not; absent while unknown."),
-    "pinned": _gauge("learned_pinned", "1 = the weight was set by somebody, 0 = learned."),
+    "pinned": _gauge("learned_pinned", "1 = the weight is pinned, 0 = learned."),
     # With the label placement: inline, thread, process or cluster.
     "placement": _gauge("learned_placement", "1 for where the calls of a placed function run."),
     "released": _gauge("learned_released_ratio", "Share of the phase's CPU time with the GIL released.", "ratio"),
@@ -284,12 +292,12 @@ LEARNED: Final[Mapping[str, Metric]] = {
 
 # Of the recorder, while there is one.
 RECORDER: Final[Mapping[str, Metric]] = {
-    "on": _gauge("recording", "1 = events are written down now, 0 = switched off."),
+    "on": _gauge("recording", "1 = events are being recorded, 0 = switched off."),
     "lag": _histogram(
         "lag_seconds", "How late a unit (thread, greenlet, task) ran after it could have: GIL and loop.", "seconds"
     ),
     "busy": _counter("busy_seconds", "CPU time of the threads that run jobs; its rate is the busy share.", "seconds"),
-    "in_progress": _gauge("jobs_in_progress", "Jobs that have arrived and not been answered."),
+    "in_progress": _gauge("jobs_in_progress", "Jobs that have arrived and are not answered yet."),
     "events": _counter("recorder_events", "Events recorded."),
     "lost": _counter("recorder_events_lost", "Events that a full buffer lost."),
     "written": _counter("recorder_written_bytes", "Bytes written to the recording's files."),
@@ -305,23 +313,23 @@ ROUTES: Final[Mapping[str, Metric]] = {
 # Of `greenlane serve`: by the labels group, lane, worker and pid, as each says.
 SERVE: Final[Mapping[str, Metric]] = {
     "workers": _gauge("serve_workers", "Workers, by the labels group and state."),
-    "at_once": _gauge("serve_at_once", "Requests that each worker of the group gets at once; the label by says why."),
-    "places": _gauge("serve_places", "Requests that the workers of the group which serve get at once, together."),
+    "at_once": _gauge("serve_at_once", "Concurrency limit of each worker of the group; the label by says why."),
+    "places": _gauge("serve_places", "Concurrency limit of the serving workers of the group, together."),
     "in_progress": _gauge("serve_requests_in_progress", "Requests in the workers of the group."),
     "waiting": _gauge("serve_requests_waiting", "Requests in the queue of the group."),
     "queue": _gauge("serve_queue_mean_seconds", "Mean wait of the group's last 1024 requests in its queue.", "seconds"),
     "requests": _counter("serve_requests", "Requests sent to the workers of the group since the front started."),
-    "retries": _counter("serve_retries", "Those that were sent again because a worker had gone."),
+    "retries": _counter("serve_retries", "Requests that were sent again because their worker had died."),
     "answers": _counter("serve_answers", "Answers of the group, by the first digit of their status in the label code."),
-    "lane_places": _gauge("serve_lane_places", "Most requests of the lane at once."),
+    "lane_places": _gauge("serve_lane_places", "Concurrency limit of the lane."),
     "lane_in_progress": _gauge("serve_lane_requests_in_progress", "Requests of the lane past its gate."),
     "lane_waiting": _gauge("serve_lane_requests_waiting", "Requests of the lane before its gate."),
     "worker_in_progress": _gauge("serve_worker_requests_in_progress", "Requests that the worker has."),
-    "log_lost": _counter("serve_log_lines_lost", "Lines of the access log that nobody read in time."),
+    "log_lost": _counter("serve_log_lines_lost", "Lines of the access log lost because its reader was too slow."),
     "route_cpu": _gauge("serve_route_cpu_seconds", "Mean CPU of a request of a route sent to a lane live.", "seconds"),
 }
 
-# What a meter (OpenTelemetry) is told besides, since its histograms must be fed one job at a time.
+# Further values for a meter (OpenTelemetry), since its histograms must be fed one job at a time.
 METER: Final[Mapping[str, Metric]] = {
     "job_time": _histogram(
         "job_part_seconds",

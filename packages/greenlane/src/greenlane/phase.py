@@ -7,7 +7,7 @@ Why module attributes and not an event object: these calls stand on the path of 
 With one subscriber `phase.leave` *is* that subscriber's bound (native) method, so an event costs one call. Callers must
 therefore write `phase.leave(kind)`; a name bound by `from greenlane.phase import leave` would never see a subscriber.
 
-Contract for both sides: events are cheap on a thread without a job and never raise, but for `leave` on a socket's kind
+Contract for both sides: events are cheap on a thread without a job and never raise, except `leave` on a socket's kind
 in a late job whose owner asked for that (`deadline_cancel`). `leave`/`enter` may nest (a patched `recv` inside a
 patched `SSLSocket.recv`); only the outermost pair counts. `enter` may wait, bounded, for a CPU permit.
 """
@@ -53,7 +53,7 @@ class Kind(enum.IntEnum):
 
 
 class Observer(Protocol):
-    """Who hears phase events; called on the thread that they happen on."""
+    """A subscriber to phase events; called on the thread where they happen."""
 
     def leave(self, kind: int, /) -> None:
         """Take note that this thread's CPU phase ends: it is about to block on `kind`."""
@@ -69,7 +69,7 @@ class Observer(Protocol):
 
 
 class Jobs(Protocol):
-    """Who knows the jobs of this process: permits, a recording."""
+    """What keeps the jobs of this process: permits, a recording."""
 
     def active(self) -> bool:
         """Whether this thread runs a job."""
@@ -79,7 +79,7 @@ class Jobs(Protocol):
 
 
 def _nothing(*_arguments: object) -> None:
-    """Stand in for an event that nobody hears."""
+    """Takes the place of an event without a subscriber."""
 
 
 def _no() -> bool:
@@ -112,7 +112,7 @@ def subscribe(observer: Any, *, first: bool = False) -> None:
     """Send every later event that it has a method for (see `Observer`) to `observer`: after the others, or `first`.
 
     Called by the wiring of a process only, and by workers of `greenlane serve`. An observer whose `jobs_only` is true
-    is told of native calls of threads that run a job of the permits, and may be told of others.
+    gets native calls of threads that run a job of the permits, and may get others.
     """
     if not any(known is observer for known in _observers):
         _observers.insert(0 if first else len(_observers), observer)
@@ -120,13 +120,13 @@ def subscribe(observer: Any, *, first: bool = False) -> None:
 
 
 def unsubscribe(observer: Any) -> None:
-    """Send `observer` no more events. Calls that are under way may still reach it."""
+    """Stop sending events to `observer`. Calls that are under way may still reach it."""
     _observers[:] = [known for known in _observers if known is not observer]
     _bind()
 
 
 def subscribers() -> tuple[Any, ...]:
-    """Give those who are subscribed now, in the order in which they are called."""
+    """Give the present subscribers, in the order in which they are called."""
     return tuple(_observers)
 
 

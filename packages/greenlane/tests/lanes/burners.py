@@ -11,7 +11,7 @@ from greenlane.settings import Settings
 
 
 def burn(cpu_ms: float) -> None:
-    """Use `cpu_ms` of this thread's CPU in pure Python, holding the GIL but for its switches."""
+    """Use `cpu_ms` of this thread's CPU in pure Python, holding the GIL, except during switches."""
     until = time.thread_time() + cpu_ms / 1000
     value = 0
     while time.thread_time() < until:
@@ -20,7 +20,7 @@ def burn(cpu_ms: float) -> None:
 
 
 def permits(mode: str = "on", **values: object) -> Permits:
-    """One permit, also where there is no GIL; else the default settings but for `values`."""
+    """One permit, also where there is no GIL; else the default settings, changed by `values`."""
     return Permits(Settings(**{"permits": 1, **values}), mode=mode)  # type: ignore[arg-type] # values by name
 
 

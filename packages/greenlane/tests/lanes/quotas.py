@@ -15,7 +15,7 @@ _PERIOD_US = 100_000
 
 @contextlib.contextmanager
 def quota(cores: float) -> Iterator[None]:
-    """Let this process and what it starts use so many cores. Skips the test where that cannot be had."""
+    """Let this process and what it starts use this many cores. Skips the test where that cannot be had."""
     most_us = round(cores * _PERIOD_US)
     second = (_CGROUPS / "cgroup.controllers").exists()
     above = _CGROUPS / ("" if second else "cpu") / _membership(second).lstrip("/")

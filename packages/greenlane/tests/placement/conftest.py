@@ -1,5 +1,5 @@
 """Placed calls run on real threads, loops and processes, and their tests wait for each other's steps: on a machine that
-is busy otherwise they are made anew."""
+is busy otherwise they are made again."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def _cluster_workers(most_waiting: int, lender: Lender) -> Executor:
     return lender.lend() if most_waiting == USUAL else lender.warm(queue=most_waiting)
 
 
-#: name -> makes it, with one worker and room for so many waiting calls; further arguments are the fixtures that NEEDS
+#: name -> makes it, with one worker and room for this many waiting calls; further arguments are the fixtures that NEEDS
 #: names. The test closes it.
 EXECUTORS: dict[str, Callable[..., Executor]] = {
     "native-threads": _native_threads,

@@ -21,7 +21,7 @@ from greenlane.placement.functions import PlacedFunction
 from greenlane.settings import Settings
 from greenlane.wiring.executors import Elsewhere
 
-#: So many calls are enough for any choice; tests wait for less.
+#: This many calls are enough for any choice; tests wait for less.
 MANY = 400
 MS = 1_000_000
 

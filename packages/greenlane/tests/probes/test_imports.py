@@ -1,4 +1,4 @@
-"""A module that is awaited is told of once it is there, and its import leaves nothing of ours behind."""
+"""A module that is awaited is told of once it is there, and its import leaves none of our code behind."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ MODES = ("record", "permits")
 #: Where the `sitecustomize` of a mode is: all programs are recorded, also those that serve nobody.
 STARTS = {"record": HERE.parent / "recorded", "permits": HERE / "permits"}
 _COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
-#: Lines of ours: what `greenlane record` says of its progress, and at its own end.
+#: Our lines: what `greenlane record` says of its progress, and at its own end.
 _OURS = re.compile(r"^(greenlane: record(ed|ing) |next: greenlane report )")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+\.\d+|\b\d{3,}\b")
 

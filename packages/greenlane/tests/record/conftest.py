@@ -1,4 +1,4 @@
-"""Everything here records a real program and asserts when things were: on a busy machine it is made anew."""
+"""Everything here records a real program and asserts when things were: on a busy machine it is made again."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Host:
     imports: str
     #: It writes a file by itself; else it is asked over HTTP.
     by_file: bool = False
-    #: The process is a worker of ours, with no stock one that has the same threads and descriptors.
+    #: The process is one of our workers, with no stock one that has the same threads and descriptors.
     is_ours: bool = False
 
 

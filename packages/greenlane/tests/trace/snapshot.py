@@ -1,6 +1,6 @@
 """Everything of a process that Greenlane might change, and the difference of two such looks.
 
-Loaded into the process under test before anything of Greenlane, so it imports nothing of ours but the native look at
+Loaded into the process under test before anything of Greenlane, so it imports none of our code but the native look at
 the objects' slots, which is optional. Objects are compared by identity and kept alive, so no address is used again.
 """
 
@@ -233,7 +233,7 @@ def _word(address):
 
 
 def _native_ranges():
-    """Where the native modules of ours are."""
+    """Where our native modules are."""
     ranges = []
     ours = {getattr(sys.modules.get(f"{name}._native"), "__file__", None) for name in OURS} - {None}
     with open("/proc/self/maps") as maps:

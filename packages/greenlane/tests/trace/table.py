@@ -34,10 +34,10 @@ class Kind:
 
 KINDS = (
     Kind(
-        "an app's publishing", r"(attribute|code) celery\.execute\.send_task",
-        "`greenlane celery`, in its own app: `send_task` waits for a broker that is away, when an order's function has"
-        " ended; with results in Redis `on_chord_part_return` likewise",
-        "stays: orders are still under way", True, True,
+        "publishing in Celery", r"(attribute|code) celery\.execute\.send_task",
+        "`greenlane celery`, in its own app: after an order's function has ended, `send_task` waits for a broker that"
+        " is away; with results in Redis so does `on_chord_part_return`",
+        "stays: orders are still in progress", True, True,
     ),
     Kind(
         "copies of a wrapper", r"attribute (celery\.worker\.|kombu\.|anyio\.|uvicorn\.|gunicorn\.).*",
@@ -47,69 +47,69 @@ KINDS = (
     Kind(
         "C functions that block",
         r"native (?!gevent\.|uvloop\.|(posix|os)\.(_exit|execve?):|_imp\.).*:(ml_meth|tp_dealloc)",
-        "`probes.native`: the pointer in a function's method table; nothing that Python sees is another object",
+        "`probes.native`: the pointer in a function's method table; Python sees the same objects",
         "`off` and detach put the pointer back",
     ),
     Kind(
         "hash of C functions", r"native builtins\.builtin_function_or_method:tp_hash",
-        "what sees C functions: CPython makes their hash from the pointer that is changed, and it stays what it was",
+        "the same probes: CPython computes this hash from the changed pointer, and the hash must not change",
         "with the last of those pointers", True, False,
     ),
     Kind(
-        "functions that lead to us", r"code .*",
-        "`probes.bodies`: the function stays the object that it is, and its code calls ours. Threads, futures, HTTP "
+        "Python functions with extended code", r"code .*",
+        "`probes.bodies`: the function object stays, and its code calls ours. Threads, futures, HTTP "
         "clients, asyncio's loops and servers while recorded; the deadline of HTTP clients",
         "`off`, detach: the function has its own code",
     ),
     Kind(
-        "end of a process", r"native (posix|os|gevent\.os)\.(_exit|execve?):ml_meth",
-        "the recorder, as C functions that block: what is recorded is written before", "detach", True, False,
+        "process exit", r"native (posix|os|gevent\.os)\.(_exit|execve?):ml_meth",
+        "the recorder, like C functions that block: it writes its events first", "detach", True, False,
     ),
     Kind(
         "imports of extension modules", r"native _imp\..*",
-        "the recording, likewise: new modules call libc, too", "`off`, detach",
+        "the recording: new modules call libc, too", "`off`, detach",
     ),
     Kind(
         "methods of uvloop's loop", r"native uvloop\..*:ml_meth",
-        "`probes.asyncio`, while recorded, as C functions that block", "`off`, detach",
+        "`probes.asyncio`, while recorded, like C functions that block", "`off`, detach",
     ),
     Kind(
         "methods of gevent that wait", r"native gevent\.(?!os\.).*:ml_meth",
-        "`probes.gevent`, while recorded, as C functions that block", "`off`, detach",
+        "`probes.gevent`, while recorded, like C functions that block", "`off`, detach",
     ),
     Kind("libc's calls of other modules", r"slot .*", "the recorder (GOT), while recorded", "`off`, detach"),
-    Kind("imports that are awaited", r"sys\.meta_path", "`probes.imports`: one finder", "`off`, detach"),
-    Kind("collections", r"gc\.callbacks", "the recording", "`off`, detach"),
+    Kind("import hook", r"sys\.meta_path", "`probes.imports`: one finder", "`off`, detach"),
+    Kind("garbage collections", r"gc\.callbacks", "the recording", "`off`, detach"),
     Kind("the switch interval", r"switch interval", "permits, while one is held", "with the permit; `off`, detach"),
     Kind(
         "our threads", r"(native thread|Python thread|signal mask) (greenlane|python).*",
         "the recording: writer, sampler; the control socket; gunicorn's worker: its pool",
-        "detach; `off` leaves what switches on again. A worker's threads are its own", True, False,
+        "detach; `off` keeps the thread that can switch on again. A worker's own threads stay", True, False,
     ),
     Kind(
         "our descriptors", r"descriptor .*", "the recording: its file; the control socket; gunicorn's worker: its own",
-        "detach; `off` leaves what switches on again. A worker's are its own", True, False,
+        "detach; `off` keeps the one that can switch on again. A worker's own stay", True, False,
     ),
     Kind(
-        "fork hooks", r"fork hook .*", "what has threads or permits", "stay: Python takes none back. They do nothing",
-        True, True,
+        "fork hooks", r"fork hook .*", "parts with threads or permits",
+        "stay: Python cannot remove them. They do nothing", True, True,
     ),
     Kind(
         "exit hooks", r"exit hook NoneType\.(guard_endings|sampler_stop)", "`greenlane._native` as it is loaded",
-        "stay: no native thread of ours may run into the interpreter's end", True, True,
+        "stay: none of our native threads may run into the interpreter's end", True, True,
     ),
-    Kind("exit hooks of what runs", r"exit hook .*", "the recording, the control socket", "detach", True, False),
+    Kind("exit hooks while active", r"exit hook .*", "the recording, the control socket", "detach", True, False),
     Kind(
         "environment", r"environment CELERY_CUSTOM_WORKER_POOL", "`greenlane celery`, for its own process",
         "stays: it names the pool that runs", True, True,
     ),
 )  # fmt: skip
 
-#: Hosts that are processes of ours keep theirs after detaching: host -> titles of kinds.
+#: Hosts that are our processes keep theirs after detaching: host -> titles of kinds.
 KEEP: Mapping[str, frozenset[str]] = {
     "gunicorn": frozenset({"our threads", "our descriptors"}),
     # Its clocks see the blocking calls with the same probes, whatever the permits' mode.
-    "serve": frozenset({"C functions that block", "hash of C functions", "imports that are awaited"}),
+    "serve": frozenset({"C functions that block", "hash of C functions", "import hook"}),
 }
 #: host -> titles that `off` leaves there.
 KEEP_OFF: Mapping[str, frozenset[str]] = {"serve": KEEP["serve"]}

@@ -20,7 +20,7 @@ class Payload:
     Args:
         world: that they are from.
         user_id: whose candidates.
-        most: so many of them.
+        most: this many of them.
     """
 
     world: World

@@ -12,7 +12,7 @@ from greenlane_tools.lab.statistics import quantile
 from .loaded import DEADLINE_MS, Json, Told, loaded, rush, sent
 from .subject import Subject
 
-#: Requests in the service at a time when it shall never be idle: so many times what would just do if their CPU and
+#: Requests in the service at a time when it shall never be idle: this many times what would just do if their CPU and
 #: their waits took turns perfectly, between two bounds. More would only be memory.
 _SPARE: Final = 3
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 8, 64

@@ -49,7 +49,7 @@ class Kept:
         return self._parts[name]
 
     def complete(self) -> None:
-        """The run is over: the same command measures anew."""
+        """The run is over: the same command measures again."""
         self._keep(complete=True)
 
     def _keep(self, *, complete: bool) -> None:

@@ -62,7 +62,7 @@ def sent(subject: Subject, plan: Plan, told: Told, label: str) -> Json:
 
 # --- Who asks, and when: the same for every variant.
 
-# One of so many is a very active user with up to 11,000 candidates. In the world it is 1 in 20, which is just where
+# One of this many is a very active user with up to 11,000 candidates. In the world it is 1 in 20, which is just where
 # a 95th percentile of few requests would tell either of the two kinds, by chance.
 _ACTIVE_ONE_IN = 25
 # An answer that has not come by then is lost.
@@ -73,7 +73,7 @@ def asking(people: People, many: int, of: int) -> list[int]:
     """Users who have a history, the very active ones spread among them.
 
     Args:
-        many: so many.
+        many: this many.
         of: users 1 to this number are in the history store.
     """
     wanted = [place % _ACTIVE_ONE_IN == _ACTIVE_ONE_IN // 2 for place in range(many)]
@@ -105,7 +105,7 @@ def plan(address: str, users: Sequence[int], per_s: float, seconds: float, seed:
 
 
 def rush(address: str, users: Sequence[int], count: int, at_once: int, seed: str) -> Plan:
-    """So many requests as fast as `at_once` connections carry them: what a service can do at most."""
+    """This many requests as fast as `at_once` connections carry them: what a service can do at most."""
     source = random.Random(seed)
     return Plan(seed, 1.0, _streams(address, users, [0] * count, source, at_once))
 

@@ -24,7 +24,7 @@ class Judged:
     """One order.
 
     Args:
-        right: every candidate once, best first, but for neighbours within TOLERANCE.
+        right: every candidate once, best first, except neighbours within TOLERANCE.
         exchanged: places at which it is not the order by score and id.
         ndcg: of its first 100.
     """
@@ -73,7 +73,7 @@ class Truth:
 
 
 def is_sorted(scores: Sequence[float]) -> bool:
-    """Best first, but for differences below TOLERANCE."""
+    """Best first, except differences below TOLERANCE."""
     found = np.asarray(scores)
     # Held against the worst so far and not only the neighbour: many small steps back are a wrong order, too.
     return bool((found < np.minimum.accumulate(found) + TOLERANCE).all()) if len(found) else True

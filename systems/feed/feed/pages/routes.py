@@ -116,7 +116,7 @@ def _refused(what: str, name: str, value: Any, rule: str) -> web.HTTPBadRequest:
 
 # --- The last requests with their stages, kept while somebody looks at them.
 
-# So many requests are kept; a page that asks every half a second misses none below 1,000 per s.
+# This many requests are kept; a page that asks every half a second misses none below 1,000 per s.
 _KEPT: Final = 500
 # Nothing is kept when nobody has asked for so long: what is measured shall not pay for pages.
 _WATCHED_S: Final = 5.0

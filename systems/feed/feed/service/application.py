@@ -44,7 +44,7 @@ from .stages import Stage, selector_of
 DEADLINE_HEADER = "x-envoy-expected-rq-timeout-ms"
 # Nobody waits for less, or longer.
 _DEADLINE_LEAST_MS, _DEADLINE_MOST_MS = 10.0, 60_000.0
-# So many reasons of problems are told apart: some have numbers in them.
+# This many reasons of problems are told apart: some have numbers in them.
 _MOST_REASONS = 50
 
 

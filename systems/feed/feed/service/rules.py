@@ -14,13 +14,13 @@ from typing import Final
 
 # An item on place p with a boost of level b goes to about p / (1 + BOOST * b).
 BOOST: Final = 2
-# Rules of variety hold on so many first places; who scrolls further gets the ranking as it is.
+# Rules of variety hold on this many first places; who scrolls further gets the ranking as it is.
 VARIED: Final = 300
-# Of WINDOW places in a row at most so many are of one seller, of one category.
+# Of WINDOW places in a row at most this many are of one seller, of one category.
 WINDOW: Final = 10
 MOST_OF_SELLER: Final = 2
 MOST_OF_CATEGORY: Final = 5
-# So many are set aside at most, while better fitting ones are looked for.
+# This many are set aside at most, while better fitting ones are looked for.
 _ASIDE: Final = 100
 
 

@@ -125,7 +125,7 @@ class FetchedItems:
 # --- One connection to a shard: commands are written without waiting, native code reads the replies, in order.
 
 _CONNECT_S: Final = 1.0
-# So many questions may wait for answers: a server that hangs shall not fill our memory.
+# This many questions may wait for answers: a server that hangs shall not fill our memory.
 _MOST_WAITING: Final = 1_000
 
 
@@ -151,7 +151,7 @@ class Wire(asyncio.Protocol):
         self._heard_s = 0.0
 
     async def asked(self, command: bytes, count: int) -> native.Replies:
-        """The replies to a command with so many values. Cancel it at will: other questions are not disturbed."""
+        """The replies to a command with this many values. Cancel it at will: other questions are not disturbed."""
         if len(self._waiting) >= _MOST_WAITING:
             raise ConnectionError(f"asking port {self._port}: {len(self._waiting)} questions wait for answers")
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ from feed.service.job import Job, said
 
 from .slots import SHARDS, shard_of, slot
 
-# redis-py's 100 are gone with 33 requests at once, three reads each: it refuses the next one. Beyond so many who asks
+# redis-py's 100 are gone with 33 requests at once, three reads each: it refuses the next one. Beyond this many who asks
 # has lost anyway.
 MOST_CONNECTIONS = 1_000
 # Keys of one task: about nine tasks for 3,000 items.

@@ -16,9 +16,9 @@ from feed.world.world import World, name
 from .cluster import Cluster
 from .slots import hash_key, json_key, packed_key, shard_of, slot
 
-# To be raised when JSON or hashes change: what was kept is made anew.
+# To be raised when JSON or hashes change: what was kept is made again.
 _EDITION: Final = 2
-# So many commands go out before their answers are read.
+# This many commands go out before their answers are read.
 _BATCH: Final = 500
 
 

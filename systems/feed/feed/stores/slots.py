@@ -9,7 +9,7 @@ SLOTS: Final = 16_384
 SHARDS: Final = 3
 # The first slot of each shard, and one past the last.
 BOUNDS: Final = tuple(SLOTS * shard // SHARDS for shard in range(SHARDS + 1))
-# Packed records lie in so many buckets: keys of a bucket share a slot, so one MGET may ask for many. A bucket moves
+# Packed records lie in this many buckets: keys of a bucket share a slot, so one MGET may ask for many. A bucket moves
 # between shards as a whole; a store of a terabyte would take 256 to 1024.
 BUCKETS: Final = 48
 

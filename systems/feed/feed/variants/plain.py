@@ -191,7 +191,7 @@ class Pace:
         self._item_s = 0.0
 
     def fits(self, items: int, left_s: float) -> bool:
-        """So many items are expected to be done in the time that is left."""
+        """This many items are expected to be done in the time that is left."""
         if left_s > 0 and self._item_s * items <= left_s:
             return True
         self._item_s *= _FORGOTTEN

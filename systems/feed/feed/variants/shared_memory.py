@@ -92,7 +92,7 @@ class SharedMemory(Plain):
     async def start(self) -> None:
         """Connects; every worker loads the model."""
         self._connect()
-        # A worker has one call at a time: so many at once reach every one of them.
+        # A worker has one call at a time: this many at once reach every one of them.
         empty = memoryview(b""), np.empty(0, np.int64), unknown(0), 0
         await asyncio.gather(*(self._best(*empty) for _ in range(self._given.workers)))
 

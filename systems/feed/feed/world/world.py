@@ -19,7 +19,7 @@ from .people import People
 
 SEED: Final = 1
 ITEMS: Final = 120_000
-# To be raised with any change of what a seed gives: kept worlds of another edition are made anew.
+# To be raised with any change of what a seed gives: kept worlds of another edition are made again.
 _EDITION: Final = 1
 
 

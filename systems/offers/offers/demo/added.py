@@ -46,7 +46,7 @@ _WARM_S: Final = 4.0
 #: How long each load is sent by which it is learned what the mix costs.
 _COST_S: Final = 6.0
 _ALONE_S: Final = 6.0
-#: Kinds that fill the core, and so many times of them while it is learned what they cost.
+#: Kinds that fill the core, and this many times of them while it is learned what they cost.
 _COMPUTE: Final = ("mixed", "heavy")
 _SOME: Final = 4.0
 _FIFTH: Final = 0.2
@@ -68,7 +68,7 @@ class Wait:
         measured_frac: as it was.
         core_wait_frac: how long its threads could have run and others had the cores, of the time.
         scale: of the region's requests that compute.
-        computing_per_s: so many of them came.
+        computing_per_s: this many of them came.
         seconds: how long.
         added_ms: of each offer that was answered 200, and of each that was given up: it took no less.
         alone_ms: what offers take around their upstreams when the service has nothing else, the median.
@@ -150,7 +150,7 @@ def _waits(site: Site, pricing: Pricing, region: str, options: Options, seed: st
 
 
 def filled(region: Region, scale: float) -> Region:
-    """The region with so many times the requests that compute; riders and light requests stay."""
+    """The region with this many times the requests that compute; riders and light requests stay."""
     kinds = {
         name: replace(kind, per_s=scale * kind.per_s) if name in _COMPUTE else kind
         for name, kind in region.kinds.items()
@@ -176,7 +176,7 @@ def fitting(utilisation_frac: float, least_frac: float, some_frac: float) -> flo
 
 
 class _Sent(NamedTuple):
-    """What came of a load; by the seconds of its arrivals the CPU that it asked for, and what threads waited for."""
+    """The result of a load; by the seconds of its arrivals the CPU that it asked for, and what threads waited for."""
 
     found: Generated
     used_frac: float

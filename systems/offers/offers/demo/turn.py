@@ -55,7 +55,7 @@ class Used:
 
 @dataclass(frozen=True)
 class Turn:
-    """What came of it, between the warm-up and the end.
+    """The result, between the warm-up and the end.
 
     Args:
         contender, region: whose and where.
@@ -239,7 +239,7 @@ class Callers:
 
     @property
     def found(self) -> Generated:
-        """What came of it, once `join` has said True."""
+        """The result, once `join` has said True."""
         assert self._found is not None, "joined"
         return self._found
 

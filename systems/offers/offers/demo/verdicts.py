@@ -31,7 +31,7 @@ _FIXED: Final = ("greenlane", "greenlane-soft")
 _NO_PROCESS: Final = "greenlane"
 _MISSED: Final = 3
 _FLAT: Final = 1.3
-#: So many offers make a claim about three of them; fewer are held to the same share, rounded up.
+#: This many offers make a claim about three of them; fewer are held to the same share, rounded up.
 FEWEST_OFFERS: Final = 60_000
 
 Runs = Sequence[Turn]

@@ -26,7 +26,7 @@ FROM_S: Final = 10.0
 _ROUNDS: Final = 3
 #: Of one core while endpoints are asked one by one.
 _BUSY_FRAC: Final = 0.8
-#: Offers by themselves: so many a second.
+#: Offers by themselves: this many a second.
 _OFFERS_PER_S: Final = 30.0
 
 

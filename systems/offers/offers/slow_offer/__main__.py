@@ -32,7 +32,7 @@ from offers.slow_offer.staged import MOST_HEAVY, Plan, staged
 from offers.slow_offer.verdicts import verdicts_of
 
 _VERSIONS: Final = ("flask", "gevent", "gunicorn", "urllib3")
-#: An application's clock that reads so many times the upstream's makes a case.
+#: An application's clock that reads this many times the upstream's makes a case.
 _CASE: Final = 3.0
 
 

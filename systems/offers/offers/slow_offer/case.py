@@ -24,7 +24,7 @@ __all__ = ["AGREES_MS", "Case", "agreement", "case_of", "draw", "rows_of"]
 #: Upstream's clock and the wire's agree when they are not further apart, ms.
 AGREES_MS: Final = 2.0
 _GREENLANE: Final = (sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
-#: Of the recording's slowest jobs so many are looked at, the most that the report gives.
+#: Of the recording's slowest jobs this many are looked at, the most that the report gives.
 _LOOKED_AT: Final = 200
 
 Row = Mapping[str, Any]

@@ -5,7 +5,7 @@ POST /orders             {"merchant": "taco", "order": "A-17"} -> 202 as soon as
 GET  /orders/<order>     its state: waiting, running, retrying, done, refused, dead
 GET  /live?after=0       what flows to each merchant, and what happened since (for the page)
 POST /load               {"per_s": 20}: orders that the backend makes up from now on
-POST /diversion          {"share": 0.3}: so many of the orders go to the other worker from now on
+POST /diversion          {"share": 0.3}: this share of the orders goes to the other worker from now on
 POST /merchants/<name>   a merchant's law, handed to it
 GET  /                   the page
 """
@@ -251,7 +251,7 @@ class Rollout:
             await asyncio.sleep(_EVERY_S)
 
     async def set(self, share_frac: float) -> None:
-        """So many from now on; producers see it within a second.
+        """This many from now on; producers see it within a second.
 
         Raises:
             GreenlaneError: the place cannot be written.

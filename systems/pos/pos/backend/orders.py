@@ -14,7 +14,7 @@ from pos.journal import TERMINAL, Entry, Event
 MOST: Final = 100_000
 #: Events kept for pages that draw them.
 _EVENTS: Final = 2_000
-#: Rates and percentiles are of so many seconds.
+#: Rates and percentiles are of this many seconds.
 WINDOW_S: Final = 5.0
 
 #: Event -> the state that an order is in afterwards.
@@ -33,7 +33,7 @@ class Order:
         state: waiting, running, retrying, done, refused or dead.
         published_ns, ended_ns: CLOCK_MONOTONIC; 0 = not yet.
         attempts: begun so far.
-        ends: terminal lines; more than 1 is a mistake of ours.
+        ends: terminal lines; more than 1 is our mistake.
         remark: what was said last.
         queue: where it was published.
     """

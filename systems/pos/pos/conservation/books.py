@@ -62,7 +62,7 @@ class Letter:
 
 @dataclass(frozen=True)
 class Balance:
-    """Counts of orders, but for `calls_repeated`, which counts calls."""
+    """Counts of orders, except `calls_repeated`, which counts calls."""
 
     published: int
     done: int

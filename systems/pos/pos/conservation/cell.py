@@ -55,7 +55,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of it.
+    """What happened to it.
 
     Args:
         balance: the books.

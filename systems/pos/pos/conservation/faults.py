@@ -1,6 +1,6 @@
 """What is done to a site while orders flow.
 
-A fault is a generator that acts on the site and yields what it waits for: a number = so many seconds, `Share(x)` =
+A fault is a generator that acts on the site and yields what it waits for: a number = this many seconds, `Share(x)` =
 until that share of the orders is published. When it ends, all is healed.
 """
 

@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
 
 #: Orders of each cell.
 ORDERS: Final = 330
-#: At most so many published a second.
+#: At most this many published a second.
 RATE_PER_S: Final = 100.0
 #: What merchants take when all is well: some 20 orders are on their way when a fault strikes.
 LATENCY_MS: Final = 200.0

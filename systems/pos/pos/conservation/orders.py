@@ -1,7 +1,7 @@
 """The Celery application of every contender: one task, which calls a merchant and tries again when that fails.
 
 It is written as tasks are, and the same for all: nobody's own book of what was sent. Its settings are the safest that
-stock Celery has, but for `acks = "early"`, which is Celery's default. The environment says where everything is, since
+stock Celery has, except `acks = "early"`, which is Celery's default. The environment says where everything is, since
 all contenders get it in the same way (`Setup`).
 """
 

@@ -11,7 +11,7 @@ from .contenders import CONTENDERS
 from .faults import FAULTS
 
 _HEAD: Final = """\
-# Conservation: every fault, and what became of the orders
+# Conservation: every fault, and what happened to the orders
 
 ```sh
 cd systems/pos

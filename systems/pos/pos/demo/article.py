@@ -11,7 +11,7 @@ from typing import Final
 
 from greenlane_tools.page.quantities import share
 
-#: Ours are so many times shorter.
+#: Ours are this many times shorter.
 FASTER: Final = 10.0
 #: Little's law: four processes that do 450 orders an hour hold each for 4 x 3600 / 450 = 32 s.
 CALL_MS: Final = 4 * 3_600 / 450 * 1e3 / FASTER
@@ -34,7 +34,7 @@ def offered_per_s(contender: str) -> float:
 
 
 def slot_s(processes: int) -> float:
-    """How long an order holds its slot when so many processes are never idle at the rate before (Little's law)."""
+    """How long an order holds its slot when this many processes are never idle at the rate before (Little's law)."""
     return processes * 3_600 / BEFORE_PER_H
 
 

@@ -14,7 +14,7 @@ from greenlane_tools.lab.interruption import checkpoint
 from pos.queueing import QUEUE, application, publish
 from pos.surroundings import Surroundings
 
-# A publish waits for the broker's confirmation, some milliseconds: so many wait at the same time.
+# A publish waits for the broker's confirmation, some milliseconds: this many wait at the same time.
 _THREADS: Final = 4
 # All that was published at once is in the queue some milliseconds later.
 _ARRIVE_S: Final = 10.0

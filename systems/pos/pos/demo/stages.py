@@ -88,7 +88,7 @@ def waiting_most(orders: list[list[Any]]) -> int:
 _MOST_PER_S: Final = 330.0
 #: Start, connections, learned bursts: not counted.
 _WARM_S: Final = 2.0
-#: In a window of so many calls, one after the other, a count is as good.
+#: In a window of this many calls, one after the other, a count is as good.
 _MANY: Final = 10
 
 

@@ -1,4 +1,4 @@
-"""One worker's turn: it starts on an empty broker, works, is killed; then it is seen what became of each order."""
+"""One worker's turn: it starts on an empty broker, works, is killed; then it is seen what happened to each order."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Turn:
         return (self.entries[0].at_ns - self.worker.started_ns) / 1e9
 
     def until_done(self, count: int) -> None:
-        """Blocks until so many orders are done."""
+        """Blocks until this many orders are done."""
         while sum(entry.event == Event.DONE for entry in self.entries) < count:
             self.look()
             time.sleep(_LOOK_S)

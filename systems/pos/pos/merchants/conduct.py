@@ -16,7 +16,7 @@ class Verdict(NamedTuple):
     """How a call is to be answered.
 
     Args:
-        turn: what became of it; never HANG.
+        turn: what happened to it; never HANG.
         known: the order had been carried out before.
     """
 

@@ -15,7 +15,7 @@ _SHARES: Final = ("error_frac", "lie_frac", "hang_frac", "reset_frac")
 
 
 class Turn(Enum):
-    """What becomes of one call."""
+    """What happens to one call."""
 
     WELL = "well"
     #: Nothing is done, and an error is answered.

@@ -23,7 +23,7 @@ class Counter:
 
 
 async def ran(demand: Demand, counter: Counter, until: int) -> None:
-    """Runs it until so many orders have come."""
+    """Runs it until this many orders have come."""
     running = asyncio.create_task(demand.run())
     while len(counter.placed) < until:
         await asyncio.sleep(0.001)

@@ -31,23 +31,23 @@ _LEFT: Final = {
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", choices=_TARGETS, help="what will read it")
+    parser.add_argument("target", choices=_TARGETS, help="the program that reads the output")
     fronts = parser.add_argument_group("haproxy, nginx, envoy")
     fronts.add_argument("--server", action="append", metavar="[LANE=]HOST:PORT",
                         help="a machine that runs `greenlane serve` with these settings, for each; with LANE= one that"
                         " serves this hard lane alone")  # fmt: skip
     fronts.add_argument("--listen", metavar="HOST:PORT", help="where the front listens (0.0.0.0:80)")
-    fronts.add_argument("--fronts", type=int, metavar="N", help="haproxy: fronts set up alike before them (1)")
-    fronts.add_argument("--connections", type=int, metavar="N", help="haproxy: connections at once (10000)")
-    fronts.add_argument("--folder", metavar="PATH", help="haproxy: where its runtime socket is (/run/haproxy)")
+    fronts.add_argument("--fronts", type=int, metavar="N", help="haproxy: number of identical fronts (1)")
+    fronts.add_argument("--connections", type=int, metavar="N", help="haproxy: most connections (10000)")
+    fronts.add_argument("--folder", metavar="PATH", help="haproxy: folder of its runtime socket (/run/haproxy)")
     pods = parser.add_argument_group("kubernetes")
     pods.add_argument("--application", metavar="NAME", help="module:attribute, as for `greenlane serve`")
-    pods.add_argument("--image", metavar="IMAGE", help="with Python, the application, greenlane and HAProxy")
-    pods.add_argument("--name", metavar="NAME", help="of the objects (app)")
-    pods.add_argument("--namespace", metavar="NAME", help="theirs (as kubectl says)")
-    pods.add_argument("--gateway", metavar="NAME", help="of the HTTPRoutes (no HTTPRoutes)")
-    pods.add_argument("--host", metavar="HOST", help="that the HTTPRoutes are for (all)")
-    pods.add_argument("--pods", metavar="LEAST-MOST", help="of each group (2-20)")
+    pods.add_argument("--image", metavar="IMAGE", help="image with Python, the application, greenlane and HAProxy")
+    pods.add_argument("--name", metavar="NAME", help="name of the objects (app)")
+    pods.add_argument("--namespace", metavar="NAME", help="their namespace (kubectl's default)")
+    pods.add_argument("--gateway", metavar="NAME", help="gateway of the HTTPRoutes (none: no HTTPRoutes)")
+    pods.add_argument("--host", metavar="HOST", help="host of the HTTPRoutes (all)")
+    pods.add_argument("--pods", metavar="LEAST-MOST", help="pods of each group (2-20)")
     declare_settings(parser, ServeSettings, _FLAGS, shown=())
 
 

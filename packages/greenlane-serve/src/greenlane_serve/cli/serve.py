@@ -41,9 +41,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "application", nargs="?", help="module:attribute of a WSGI or ASGI application, as for gunicorn"
     )
-    parser.add_argument("--kind", choices=KINDS, help="of the application (default: seen by loading it once)")
+    parser.add_argument("--kind", choices=KINDS, help="kind of application (default: detected by loading it once)")
     parser.add_argument("--reload", action="store_true", help="replace the workers when code below here changes")
-    parser.add_argument("--status", action="store_true", help="only show how the service of this --bind stands")
+    parser.add_argument("--status", action="store_true", help="only show the state of the service on this --bind")
     parser.add_argument("--json", action="store_true", help="with --status: one JSON object")
     declare_settings(parser, ServeSettings, _FLAGS, shown=("bind", "workers", "health_path", "queue_s", "stop_s"))
 
@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     def say(text: str) -> None:
         output.say(f"[{time.strftime('%Y-%m-%d %H:%M:%S %z')}] [{os.getpid()}] greenlane: {text}")
 
-    # What is wrong with them is told before the application is loaded.
+    # Errors in them are reported before the application is loaded.
     settings = effective_settings(arguments, ServeSettings)
     kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application, settings)
     if code:

@@ -29,7 +29,7 @@ _FOLDER: Final = "/etc/greenlane"
 _NOTICE_S: Final = 5
 # Names of what the metrics adapter offers: docs/scaling.md has its rules.
 _BUSY, _WAITING = "greenlane_busy_hottest", "greenlane_waiting_per_place"
-# Where a pod answers those who watch it; no Service leads there, so these paths hide none of the application's.
+# Where a pod answers probes; no Service leads there, so these paths hide none of the application's.
 _INNER: Final = 9000
 _HEALTH, _ALIVE, _METRICS = "/greenlane/health", "/greenlane/alive", "/metrics"
 # Of a pod, where the settings do not say: what this machine has says nothing of it.
@@ -152,13 +152,13 @@ def _pod(settings: ServeSettings, cluster: Cluster, labels: Node, name: str, wor
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
-        # No limit of the CPU: who is stopped for the rest of a period answers nobody meanwhile.
+        # No CPU limit: a throttled pod answers no request for the rest of a period.
         "resources": {"requests": {"cpu": str(workers)}},
         "startupProbe": {**ready, "periodSeconds": 1, "failureThreshold": math.ceil(2 * settings.boot_s)},
         "readinessProbe": {**ready, "periodSeconds": 2, "failureThreshold": 3},
         # A worker that hangs is the service's to replace; only a parent that is stuck needs another pod.
         "livenessProbe": {**alive, "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 6},
-        # Who looks up the Service's pods learns meanwhile that this one goes.
+        # Meanwhile clients of the Service learn that this pod leaves.
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(_NOTICE_S)]}}},
         "volumeMounts": [
             {"name": "settings", "mountPath": _FOLDER, "readOnly": True},

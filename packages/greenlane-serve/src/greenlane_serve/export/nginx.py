@@ -59,7 +59,7 @@ def _lanes(fleet: Fleet) -> Iterator[str]:
         rows.append(("^" + "." * source.count("$") + "1" * len(tests), fleet.layout.group_of(lane)))
         source += "".join(name for _, name, _ in tests)
     yield _map(source or "-", "$greenlane_group", rows, fleet.layout.group_of(fleet.layout.lanes[-1]))
-    # A WebSocket or nothing: whoever is asked for h2c and says yes would be talked to past this front.
+    # WebSockets only: a server that accepts h2c could be reached past this front.
     asked = "$request_method:$http_upgrade"
     yield _map(asked, "$greenlane_upgrade", [("^GET:(?i:websocket)$", "websocket")], '""')
     yield _map("$greenlane_upgrade", "$greenlane_connection", [(".", "upgrade")], '""')
@@ -83,7 +83,7 @@ def _quoted(value: str) -> str:
 
 
 def _peers(trust: Trust) -> Iterator[str]:
-    """Who the client is, and what is believed of whom: the servers believe all that this front sends."""
+    """The client's address and trusted headers: the servers trust all that this front sends."""
     rows = [f"    {network} 1;" for network in trust.networks]
     yield "\n".join(["geo $greenlane_trusted {", "    default 0;", *rows, "}\n"])
     if_trusted = "$greenlane_trusted:"
@@ -124,7 +124,7 @@ def _server(fleet: Fleet, trust: Trust, listen: str) -> str:
     if trust.client_connections:
         lines += [f"limit_conn greenlane {trust.client_connections};", "limit_conn_status 429;"]
     if trust.half_closed:
-        lines.append("proxy_ignore_client_abort on;  # a client that sends no more may still read")
+        lines.append("proxy_ignore_client_abort on;  # a client that has stopped sending may still read")
     headers = [
         "Host $http_host", "Connection $greenlane_connection", "Upgrade $greenlane_upgrade",
         "X-Forwarded-For $greenlane_for", "X-Forwarded-Proto $greenlane_proto", 'Forwarded ""', 'X-Greenlane-Lane ""',

@@ -168,7 +168,7 @@ _PIECE: Final = re.compile(r"<[^<>]*>|\{[^{}]*\}|\[!?[^\]]+\]|.", re.DOTALL)
 
 
 def meet(one: str, other: str) -> bool:
-    """Whether some text matches both globs. Open parts (`<id>`) and `[…]` stand for anything, so True may be wrong."""
+    """Whether some text matches both globs. Open parts (`<id>`) and `[…]` match anything, so True may be wrong."""
     left, right = _pieces(one), _pieces(other)
 
     @cache

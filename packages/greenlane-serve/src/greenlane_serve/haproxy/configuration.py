@@ -1,6 +1,6 @@
 """A HAProxy configuration: layout and servers to text. Pure: the same in gives the same out.
 
-What each section is for is told in docs/design/0017-serve.md. Lines that are not obvious carry their reason as a
+docs/design/0017-serve.md says what each section is for. Lines that are not obvious carry their reason as a
 comment in the text itself, where the person who reads it at night looks.
 """
 
@@ -82,7 +82,7 @@ def _defaults(site: Site) -> list[str]:
         "option redispatch 1  # a worker that has just died: the next try goes to another",
         "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
         "retry-on conn-failure empty-response",
-        "option idle-close-on-response  # when replaced: a kept connection is told with its last answer, never cut",
+        "option idle-close-on-response  # when replaced: a kept connection ends with its last answer, never before",
         "http-reuse always",
         "option http-no-delay  # a small piece of a stream does not wait for the next one, up to 200 ms",
         f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
@@ -92,7 +92,7 @@ def _defaults(site: Site) -> list[str]:
 def _gone(site: Site) -> str:
     """Said either way: HAProxy's own default changed in 3.3."""
     if site.trust.half_closed:
-        return "no option abortonclose  # a client that sends no more may still read"
+        return "no option abortonclose  # a client that has stopped sending may still read"
     return "option abortonclose  # a client that has gone is not served from the queue"
 
 
@@ -170,7 +170,7 @@ def _inner(site: Site) -> Iterator[str]:
 
 
 def _inner_frontend(site: Site) -> list[str]:
-    """For those who watch the service: no client reaches it, and no crowd of clients keeps them out."""
+    """For monitoring: clients cannot reach it, nor exhaust its connections."""
     known = " ".join(word(path) for path in (site.health_path, site.metrics_path, site.alive_path) if path)
     return section(f"frontend {INNER}", [
         *(f"bind {bind}" for bind in site.inner_binds),

@@ -159,7 +159,7 @@ class Haproxy:
         self._signal(signal.SIGUSR1, self._all())
 
     def end(self) -> None:
-        """End now; who does not, hung or stopped, is killed by the second call."""
+        """End now; a process that does not, hung or stopped, is killed by the second call."""
         self._end(self._all())
 
     def end_leaving(self) -> None:
@@ -168,7 +168,7 @@ class Haproxy:
 
     @property
     def running(self) -> bool:
-        """Some HAProxy of ours is there."""
+        """One of our HAProxy processes runs."""
         return self.child is not None or bool(self.leaving)
 
     def _all(self) -> list[ChildProcess]:
@@ -235,7 +235,7 @@ class Doorkeeper:
         Args:
             text: its configuration.
             fds: descriptors of the public sockets.
-            groups: whom it is to know.
+            groups: the groups to serve.
             leave_s: time that one which runs has to finish.
 
         Raises:
@@ -263,7 +263,7 @@ class Doorkeeper:
             self.front.end_leaving()
 
     def close(self) -> None:
-        """Let nobody in any more: what is in progress goes on, and is told that the connection ends with it."""
+        """Accept no new connection; requests in progress finish, and close their connections."""
         runtime = self.front.runtime
         try:
             runtime.disable(LIFE, DOOR)
@@ -311,7 +311,7 @@ class Doorkeeper:
         self.tell(lambda: self.front.runtime.disable(group.name, slot.name))
 
     def tell(self, command: Callable[[], None]) -> None:
-        """Do a command; nothing while no front runs: one that starts is told by its configuration."""
+        """Do a command; nothing while no front runs: a front that starts reads its configuration."""
         if self.front.child is None:
             return
         try:

@@ -66,7 +66,7 @@ def behind_gate(site: Site, lane: FrontLane) -> list[str]:
 
 
 def behind_gate_before(site: Site, name: str) -> list[str]:
-    """Behind a gate of the configuration before, which is none any more."""
+    """Behind a gate that only the previous configuration has."""
     return section(f"frontend behind-{name}", [
         f"bind {word(own_socket(site, name))} {site.own}",
         ONCE,
@@ -93,7 +93,7 @@ _FARTHEST_MS: Final = 3_600_000
 
 
 def due_lines(site: Site) -> Iterator[str]:
-    """Of the public frontend, once lanes are told apart: how many ms a request has left, if it has a deadline."""
+    """Of the public frontend, once lanes are matched: how many ms a request has left, if it has a deadline."""
     if not site.trust.due:
         return
     before = ""

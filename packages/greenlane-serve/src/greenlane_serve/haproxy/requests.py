@@ -1,4 +1,4 @@
-"""Who the client is, what a request must be to get through, and the line that is logged. Pure.
+"""The client's address, what a request must be to get through, and the line that is logged. Pure.
 
 The peer's address is the client's, unless the peer is a trusted proxy: then the last entry of its X-Forwarded-For is,
 and so on back through further trusted ones. An entry that is no address ends the walk: what stands before it was
@@ -38,18 +38,18 @@ __all__ = [
 
 #: Whether the client's own connection is TLS, as far as is known.
 SECURE: Final = "var(txn.secure)"
-#: When the first front of ours had the request, in us since 1970; only where it is asked for.
+#: When our first front had the request, in us since 1970; only where it is asked for.
 START: Final = "txn.start"
 _PROXIED: Final = "{ var(txn.proxied) -m found }"
 # Proxies in a row that are looked behind. Arbitrary: an edge, a balancer, an ingress, a sidecar, and one to spare.
 _HOPS: Final = 5
-# What fronts write: us, and ms or s.ms. Older than this is no wait of ours, as for the workers.
+# What fronts write: us, and ms or s.ms. An older time is not our wait, as for the workers.
 _STARTS: Final = (("[0-9]{16}", 1), ("[0-9]{10}[.]?[0-9]{3}", 1000))
 _OLDEST_US: Final = 600_000_000
 # What applications and servers commonly believe: how names begin, and names. SCRIPT_NAME and the like have an
 # underscore, and such names never get through. One line each, since a regular expression on every name costs 20 us.
 _FORGEABLE_BEGIN: Final = ("x-forwarded", "x-original-", "cf-connecting-ip")
-#: Those in use that begin so, but for what a front sets itself.
+#: Those in use that begin so, except what a front sets itself.
 FORGEABLE_BEGUN: Final = (
     "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-server", "x-forwarded-ssl",
     "x-forwarded-scheme", "x-forwarded-protocol", "x-forwarded-uri", "x-forwarded-by", "x-forwarded-user",
@@ -175,7 +175,7 @@ def checking_lines(trust: Trust) -> Iterator[str]:
     yield from _upgrades()
     if trust.body_wait_s:
         milliseconds = max(1, round(trust.body_wait_s * 1000))
-        yield f"http-request wait-for-body time {milliseconds}ms if !{SOCKET}  # who sends slowly holds no worker"
+        yield f"http-request wait-for-body time {milliseconds}ms if !{SOCKET}  # a slow sender holds no worker"
 
 
 def _refusals(trust: Trust) -> Iterator[tuple[int, str, str]]:
@@ -194,7 +194,7 @@ def _refusals(trust: Trust) -> Iterator[tuple[int, str, str]]:
 
 
 def _upgrades() -> Iterator[str]:
-    """A WebSocket or nothing: whoever is asked for h2c and says yes would be talked to past the front."""
+    """WebSockets only: a server that accepts h2c could be reached past the front."""
     asks = "{ req.hdr(upgrade) -m str -i websocket } { req.hdr(connection) -m str -i upgrade }"
     yield f"http-request set-var(txn.socket) bool(true) if METH_GET {asks}"
     yield f"http-request del-header upgrade if !{SOCKET}"
@@ -230,14 +230,14 @@ _COMBINED: Final = "%[src] - - [%trg] %{+Q,+E}r %ST %B %{+Q,+E}[capture.req.hdr(
 
 
 def log_lines(trust: Trust) -> Iterator[str]:
-    """Of the public frontend; nothing without a log, but for the request's id."""
+    """Of the public frontend; nothing without a log, except the request's id."""
     if trust.request_id_header:
         yield from _id(trust)
     if not trust.access_log:
         return
     raw = trust.access_log in ("stdout", "stderr")
     yield f"log {word(trust.access_log)} len {_LINE_BYTES} format {'raw' if raw else 'rfc3164'} local0"
-    yield "option dontlognull  # who connects and says nothing"
+    yield "option dontlognull  # connections without a request"
     yield f"capture request header host len {_HEADER_BYTES}"
     yield f"capture request header user-agent len {_HEADER_BYTES}"
     if trust.access_log_format == "combined":

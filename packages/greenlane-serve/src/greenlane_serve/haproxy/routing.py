@@ -1,6 +1,6 @@
-"""Where a request goes: lines of the public frontend, and the map of routes with a lane. Pure but for that map.
+"""Where a request goes: lines of the public frontend, and the map of routes with a lane. Pure, except that map.
 
-Lanes are told apart first. What no lane matches may have one by the map: a route is what the framework calls it (`GET
+Lanes are matched first. Other requests may get a lane from the map: a route is what the framework calls it (`GET
 /bikes/<id>`), the front sees method and path, so each is a regular expression on both, written together, and the first
 that matches counts. Routes that such an expression would take from another one (`GET /bikes/popular`) stand before it,
 without a lane.
@@ -44,7 +44,7 @@ __all__ = [
 FILE: Final = "routes.map"
 #: Value of a route without a lane; no lane has this name, since it has a character that names have not.
 NO_LANE: Final = "/"
-# A route whose first part is open stands for whatever no other route takes: the front cannot tell which those are.
+# A route whose first part is open takes what no other route takes: the front cannot tell which those are.
 _OPEN_FIRST: Final = re.compile(r"/[^/]*[*?\[<{]")
 
 
@@ -127,7 +127,7 @@ def using_lanes(layout: Layout) -> Iterator[str]:
 
 
 def priorities(layout: Layout) -> Iterator[str]:
-    """Who goes before whom in a queue."""
+    """The order in a queue."""
     for lane in layout.lanes:
         yield from _priority(lane)
 

@@ -66,7 +66,7 @@ class Runtime:
         self.twins: Mapping[str, str] = {}
 
     def set_at_once(self, backend: str, server: str, number: int) -> None:
-        """Most requests that a server gets at once. Takes effect now; who waits is served at once if there is room."""
+        """Most requests that a server gets at once. Takes effect now; waiting requests are served if there is room."""
         self._do(f"set maxconn server {backend}/{server} {number}")
 
     def enable(self, backend: str, server: str) -> None:

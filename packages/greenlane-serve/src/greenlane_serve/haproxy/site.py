@@ -69,7 +69,7 @@ class Site:
     # Answered by the tree, on the socket `METRICS` in the folder.
     metrics_path: str = ""
     alive_path: str = ""
-    # Whom HAProxy becomes; None = it stays who it is.
+    # The user that HAProxy becomes; None = it keeps its user.
     account: Account | None = None
     # Words after `bind` where these and health are answered and nothing else; none = on `binds`, beside requests.
     inner_binds: Sequence[str] = field(default=())
@@ -78,9 +78,9 @@ class Site:
     retry_after_s: int = 1
     connections: int = 10_000
     trust: Trust = field(default_factory=Trust)
-    # Gates of the configuration before that are none any more: a HAProxy that finishes what it has still sends to them.
+    # Gates that only the previous configuration has: a HAProxy that finishes its requests still sends to them.
     gates_before: Sequence[str] = field(default=())
-    # Further lines: of the public frontend, before lanes are told apart; and of `global`.
+    # Further lines: of the public frontend, before lanes are matched; and of `global`.
     frontend_lines: Sequence[str] = field(default=())
     global_lines: Sequence[str] = field(default=())
     # Further lines of each group.

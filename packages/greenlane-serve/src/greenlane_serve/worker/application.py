@@ -38,7 +38,7 @@ def load(name: str) -> Any:
         Exception: what the module raises when it is imported.
     """
     module, attribute = parts(name)
-    faulthandler.register(signal.SIGUSR2)  # gunicorn's worker has just let go of all signals; an import may hang
+    faulthandler.register(signal.SIGUSR2)  # gunicorn's worker has just reset all signals; an import may hang
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

@@ -139,7 +139,7 @@ class _Reading:
 
     @property
     def disconnected(self) -> bool:
-        """What uvicorn knows of the client, for who asks the owner of `send`."""
+        """What uvicorn knows of the client, for code that asks the owner of `send`."""
         return bool(getattr(getattr(self._send, "__self__", None), "disconnected", False))
 
     async def send(self, event: Any) -> None:

@@ -24,9 +24,9 @@ __all__ = ["Blocks", "Lateness", "SampledRequest", "Tally", "ThreadClocks", "sta
 
 #: Requests a second that are looked at closely, about; where there are fewer it is each.
 SAMPLES_PER_S: Final = 100
-# Routes that are told apart; further ones count together. Core knows as many.
+# Routes that are counted separately; further ones count together. The native part knows as many.
 _MOST_ROUTES: Final = 1024
-# At most so often the parent is told; it looks once a second.
+# The parent gets reports at most this often; it looks once a second.
 _TELL_NS: Final = 400_000_000
 #: Between two wake-ups of our own while requests are sampled, as a mean; how long after the last one.
 LOOK_S: Final = 0.02
@@ -141,7 +141,7 @@ class Lateness:
 
 
 class Tally:
-    """The sums of this worker, and what the parent is told of them."""
+    """The sums of this worker, and its reports to the parent."""
 
     def __init__(self, ledger: Ledger, lateness: Lateness, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock = clock
@@ -151,7 +151,7 @@ class Tally:
         self._rows: dict[str, list[int]] = {}
         self._jobs = self._jobs_told = 0
         self._told_ns = 0
-        # One in so many requests is looked at; how many are not, before the next one.
+        # One in this many requests is looked at; how many are skipped before the next one.
         self._each = self._left = 1
 
     def picks(self) -> bool:

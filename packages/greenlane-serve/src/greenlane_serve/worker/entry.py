@@ -1,4 +1,4 @@
-"""The application as uvicorn calls it: who the client is, bounds of the body, deadline and refusals, with one look at
+"""The application as uvicorn calls it: client address, bounds of the body, deadline and refusals, with one look at
 the headers.
 
 A request that brings a body or a deadline, or is recorded, goes through `bodies.Asgi` and the middleware's own entry.

@@ -100,7 +100,7 @@ class _LoopSample(SampledRequest):
 
     @property
     def disconnected(self) -> bool:
-        """What uvicorn knows of the client, for who asks the owner of `send`."""
+        """What uvicorn knows of the client, for code that asks the owner of `send`."""
         return bool(getattr(getattr(self._send, "__self__", None), "disconnected", False))
 
     def run(self) -> None:
@@ -124,7 +124,7 @@ class _Steps(Coroutine[Any, Any, Any]):
     """
 
     def __init__(self, coroutine: Any, sample: _LoopSample, *, part: bool = False) -> None:
-        #: What is timed; also for who looks where a task stands.
+        #: What is timed; also for reports of where a task stands.
         self.awaited = coroutine
         self._sample = sample
         self._part = part

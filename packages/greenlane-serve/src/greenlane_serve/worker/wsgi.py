@@ -1,7 +1,7 @@
 """`greenlane.hosts.gunicorn.Worker` on one socket of its own, without an arbiter: the tree is its parent.
 
 The peer of every connection is the front, so the client's address is taken from `X-Forwarded-For`, which the front has
-set and nobody else can reach the socket to forge.
+set and no other process can reach the socket to forge.
 """
 
 from __future__ import annotations

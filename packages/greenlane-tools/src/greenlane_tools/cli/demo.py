@@ -35,7 +35,9 @@ _HELP: Final = (
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", choices=tuple(DEMOS), help=_HELP)
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help="its arguments; see `greenlane demo pricing --help`")
+    parser.add_argument(
+        "rest", nargs=argparse.REMAINDER, metavar="...", help="its options; `greenlane demo pricing --help`"
+    )
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:

@@ -27,11 +27,11 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "file", type=Path, metavar="FILE", help="a recording: a file of `greenlane record`, or its folder"
     )
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (FILE with .html); - = none")
-    parser.add_argument("--json", action="store_true", help="one JSON object, a row a finding; no page without -o")
+    parser.add_argument("--json", action="store_true", help="one JSON object, one row per finding; no page without -o")
     parser.add_argument(
         "--brief", action="store_true", help="one screen: culprit, line, what to do; no page without -o"
     )
-    parser.add_argument("--folded", action="store_true", help="culprits' stacks, collapsed; no page without -o")
+    parser.add_argument("--folded", action="store_true", help="print culprits' collapsed stacks; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
     parser.add_argument(
         "--speedscope", type=Path, metavar="JSON", help="also write culprits' stacks for speedscope.app"
@@ -40,18 +40,20 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--pprof", type=Path, metavar="PB.GZ", help="the same for `go tool pprof` and what reads its format"
     )
     parser.add_argument(
-        "--compare", type=Path, metavar="BEFORE", help="beside an earlier recording; no page without -o"
+        "--compare", type=Path, metavar="BEFORE", help="compare with an earlier recording; no page without -o"
     )
     parser.add_argument(
         "--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector"
     )
-    parser.add_argument("--route", help="of this route's jobs only")
-    parser.add_argument("--last", type=_duration, metavar="TIME", help="of the last of it only: 90s, 5m, 2h")
+    parser.add_argument("--route", help="only jobs of this route")
+    parser.add_argument("--last", type=_duration, metavar="TIME", help="only the last 90s, 5m, 2h …")
     parser.add_argument(
-        "--from", dest="since", default="", metavar="TIME", help="from then on: 14:02, UTC, or ISO 8601"
+        "--from", dest="since", default="", metavar="TIME", help="only from this time: 14:02 (UTC), or ISO 8601"
     )
-    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="likewise until then")
-    parser.add_argument("--slowest", type=_slowest, default=10, metavar="N", help="jobs drawn one by one (10)")
+    parser.add_argument("--to", dest="until", default="", metavar="TIME", help="only until this time")
+    parser.add_argument(
+        "--slowest", type=_slowest, default=10, metavar="N", help="how many of the slowest jobs to draw (10)"
+    )
 
 
 def _slowest(text: str) -> int:

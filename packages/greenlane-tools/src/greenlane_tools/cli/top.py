@@ -45,11 +45,11 @@ Answer = Mapping[str, Any]
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", nargs="?", metavar="TARGET", help="a running recording: its file, or a process id")
     parser.add_argument("--once", action="store_true", help="print once and end")
-    parser.add_argument("--json", action="store_true", help="one JSON object, once; a row a process")
-    parser.add_argument("--every", type=_seconds, default=1.0, metavar="S", help="seconds between looks (1)")
-    parser.add_argument("--route", default="", metavar="TEXT", help="routes with this in their name only")
+    parser.add_argument("--json", action="store_true", help="print one JSON object once, one row per process")
+    parser.add_argument("--every", type=_seconds, default=1.0, metavar="S", help="seconds between updates (1)")
+    parser.add_argument("--route", default="", metavar="TEXT", help="only routes whose name contains TEXT")
     parser.add_argument(
-        "--sort", choices=ROUTE_COLUMNS, metavar="COLUMN", help="routes with most of this first, such as p99_ms"
+        "--sort", choices=ROUTE_COLUMNS, metavar="COLUMN", help="sort routes by this, largest first, such as p99_ms"
     )
     declare_running(parser)
 

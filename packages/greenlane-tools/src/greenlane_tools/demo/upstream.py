@@ -13,7 +13,7 @@ import signal
 import sys
 from typing import Final
 
-# Keep-alive is said, since ab speaks HTTP/1.0 and would wait for the end of the connection.
+# Keep-alive is stated, since ab speaks HTTP/1.0 and would wait for the end of the connection.
 _HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n"
 _ANSWER: Final = _HEAD + b"ok"
 # More than any demo keeps open, so that a burst is never refused by the kernel.

@@ -61,7 +61,7 @@ class Values:
         """Known names with commas between, in the order in which they are given. Raises SettingsError.
 
         Args:
-            at_most: so many of them; 0 = all.
+            at_most: how many; 0 = all.
         """
         names = tuple(part.strip() for part in text.split(","))
         unknown, twice = any(name not in known for name in names), len(set(names)) < len(names)

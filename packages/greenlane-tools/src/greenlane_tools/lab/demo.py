@@ -115,7 +115,7 @@ def percentiles(ascending: Sequence[float], of: int | None = None) -> Json:
 
     Args:
         ascending: latencies in ms.
-        of: so many there should be; the others never came, and a percentile among them is None. None = all came.
+        of: how many there should be; the rest never came, and a percentile among those is None. None = all came.
     """
     of = len(ascending) if of is None else of
     found = [*ascending, *[math.inf] * (of - len(ascending))]

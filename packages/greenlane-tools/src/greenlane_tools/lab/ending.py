@@ -1,6 +1,6 @@
 """How a demo or a measuring command ends: its exit code, and what it says when it ends before its time.
 
-What is missing or taken (a tool, a package, a port, a folder, room on a disk) is said in two lines; anything else is a
+What is missing or taken (a tool, a package, a port, a folder, room on a disk) gets two lines; anything else is a
 bug and keeps its traceback. Nothing of Greenlane is imported here: stock programs end in this way too.
 """
 

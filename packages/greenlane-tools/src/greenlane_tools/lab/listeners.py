@@ -1,4 +1,4 @@
-"""Listening sockets as the kernel lists them: who could accept a connection for this address.
+"""Listening sockets as the kernel lists them: the processes that could accept a connection for this address.
 
     TCP            /proc/net/tcp, /proc/net/tcp6: state 0A, a line a socket
     Unix           /proc/net/unix: flag 00010000 (SO_ACCEPTCONN), a line a socket

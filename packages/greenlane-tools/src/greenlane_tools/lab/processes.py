@@ -32,7 +32,7 @@ _PORTS: Final = range(20_000, 32_000)
 # A gunicorn that was asked to end may finish what it has; more is not waited for.
 _END_S: Final = 3.0
 
-# What a child said last stands in the error when it does not come up.
+# A child's last output is in the error when it does not come up.
 _LAST_WORDS: Final = 2_000
 _LOOK_S: Final = 0.02
 _PR_SET_PDEATHSIG: Final = 1
@@ -272,7 +272,7 @@ def family_ns() -> int:
 
 
 def pss_mb(pids: Iterable[int]) -> float:
-    """Memory of these processes in MB, shared pages divided among those who share them (smaps_rollup)."""
+    """Memory of these processes in MB, shared pages divided among the processes that share them (smaps_rollup)."""
     total_kb = 0
     for pid in pids:
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """What a RabbitMQ of one's own needs: its files, and the environment of its node and of an Erlang port mapper.
 
-Nothing is started here: who does that holds the processes (tests/servers, systems/pos). Erlang's default is one port
+Nothing is started here: callers start and hold the processes (tests/servers, systems/pos). Erlang's default is one port
 mapper for all nodes of a machine, which stays when they have ended; each of these has its own.
 """
 
@@ -13,12 +13,12 @@ from typing import Final
 
 __all__ = ["DEBIAN", "READY", "Node"]
 
-#: Where Debian's package has the scripts that do as they are told: `rabbitmq_server-*/sbin`. Its own wrapper changes
+#: Where Debian's package has the scripts without a wrapper: `rabbitmq_server-*/sbin`. Its own wrapper changes
 #: user and folder.
 DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")
 #: What a node writes to its log when it can be used, some 5 s after its start.
 READY: Final = "Server startup complete"
-# disk_free_limit: its default (50 MB free) would block publishers on a small disk without a word.
+# disk_free_limit: its default (50 MB free) would block publishers on a small disk silently.
 _CONFIGURATION: Final = """\
 listeners.tcp.1 = 127.0.0.1:{port}
 num_acceptors.tcp = 2

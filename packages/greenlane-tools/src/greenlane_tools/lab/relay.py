@@ -94,7 +94,7 @@ class Relay:
             self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port, backlog=_BACKLOG)
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -89,7 +89,7 @@ class Samples:
 
     @classmethod
     def joined(cls, parts: Iterable[Samples]) -> Samples:
-        """All requests of several runs behind each other; streams are told apart by name."""
+        """All requests of several runs behind each other; streams are distinguished by name."""
         parts = list(parts)
         names = tuple(dict.fromkeys(name for part in parts for name in part.streams))
         if not parts:

@@ -109,7 +109,7 @@ def _of_one(
 ) -> NDArray[np.float64]:
     source, size = np.random.default_rng(seed), len(block)
     if isinstance(statistic, Quantile):
-        # The rank that the drawn quantile had before: the order statistic of so many uniform numbers.
+        # The rank that the drawn quantile had before: the order statistic of this many uniform numbers.
         rank = max(1, math.ceil(statistic.share * size - 1e-9))
         places = np.ceil(size * source.beta(rank, size - rank + 1, resamples)).astype(np.int64).clip(1, size)
         found: NDArray[np.float64] = np.sort(block)[places - 1]

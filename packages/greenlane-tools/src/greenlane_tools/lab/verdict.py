@@ -44,7 +44,7 @@ class Verdict:
 
     @property
     def word(self) -> str:
-        """`holds` or `FAILS`; with doubt where a part of the interval says otherwise."""
+        """`holds` or `FAILS`; with a remark where a part of the interval says otherwise."""
         short, beyond = (self.low, self.high) if self.relation == ">=" else (-self.high, -self.low)
         target = self.target if self.relation == ">=" else -self.target
         crosses = short < target if self.holds else beyond >= target
@@ -87,7 +87,7 @@ def alone(runs: Sequence[T], statistic: Callable[[Sequence[T]], float]) -> Inter
 
 
 def ratio(ours: Sequence[T], theirs: Sequence[T], statistic: Callable[[Sequence[T]], float]) -> Interval:
-    """`statistic` of ours ÷ that of theirs; its interval on logarithms."""
+    """Our `statistic` ÷ theirs; its interval on logarithms."""
     at = _divided(statistic(ours), statistic(theirs))
     each = [_divided(statistic([a]), statistic([b])) for a, b in zip(ours, theirs, strict=False)]
     if not all(0 < value < math.inf for value in each):
@@ -97,7 +97,7 @@ def ratio(ours: Sequence[T], theirs: Sequence[T], statistic: Callable[[Sequence[
 
 
 def difference(ours: Sequence[T], theirs: Sequence[T], statistic: Callable[[Sequence[T]], float]) -> Interval:
-    """`statistic` of ours less that of theirs."""
+    """Our `statistic` less theirs."""
     at = statistic(ours) - statistic(theirs)
     half = _half([statistic([a]) - statistic([b]) for a, b in zip(ours, theirs, strict=False)])
     return at, at - half, at + half

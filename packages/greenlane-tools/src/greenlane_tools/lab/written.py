@@ -1,4 +1,4 @@
-"""What a measuring command leaves in a folder: written at once, and what hinders it is said before the start."""
+"""What a measuring command leaves in a folder: written in one step; obstacles are reported before the start."""
 
 from __future__ import annotations
 

@@ -8,5 +8,5 @@
     frame        two axes, marks and names: what plots are drawn in
     charts/      one drawing a file
 
-Whoever shows results uses these: no page brings its own builder, no chart its own axis.
+All pages of results use these: no page brings its own builder, no chart its own axis.
 """

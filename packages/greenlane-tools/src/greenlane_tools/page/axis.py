@@ -109,5 +109,5 @@ def round_step(least: float) -> float:
 
 
 def time_step_ns(span_ns: float, about: int = 6) -> int:
-    """A step for an axis of time: round in the units people count it in, about so many of them."""
+    """A step for an axis of time: round in the units people count it in, about this many of them."""
     return next((step for step in _TIME_STEPS_NS if step * about >= span_ns), _TIME_STEPS_NS[-1])

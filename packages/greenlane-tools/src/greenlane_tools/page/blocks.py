@@ -79,8 +79,8 @@ def table(heads: Sequence[str], rows: Iterable[Row], caption: str, *, names: int
     """A table that scrolls sideways when it must; a long one can be searched.
 
     Args:
-        caption: for those who do not see it, and for the search field.
-        names: so many first columns are text, to the left; the rest are numbers.
+        caption: for screen readers, and for the search field.
+        names: this many first columns are text, to the left; the rest are numbers.
     """
     rows = list(rows)
     classes = [' class="name"' if number < names else "" for number in range(len(heads))]

@@ -235,7 +235,7 @@ def apart(places: Sequence[float], top: float, bottom: float, gap: float) -> lis
 
 
 def tone(names: Iterable[str], strong: str = "") -> Mapping[str, int]:
-    """A colour's number for each name in order; `strong` gets the one that is ours, nobody else does."""
+    """A colour's number for each name in order; only `strong` gets ours."""
     free = [number for number in range(TONES) if number != STRONG or not strong]
     found: dict[str, int] = {}
     for name in names:

@@ -10,7 +10,7 @@ __all__ = ["Html", "element", "joined", "json_script", "shown"]
 
 
 class Html(str):
-    """Text that is HTML already. Formatting gives a plain `str` again, which would be escaped: wrap results anew."""
+    """Text that is HTML already. Formatting gives a plain `str` again, which would be escaped: wrap results again."""
 
     __slots__ = ()
 

@@ -20,7 +20,7 @@ def drawing(
 
     Args:
         width, height: its own units; the page scales it to the column, never above its natural size.
-        title: what it shows, for those who do not see it.
+        title: what it shows, for screen readers.
         style: more classes.
         described: its content in words, for the same readers; "" = the title says enough.
     """

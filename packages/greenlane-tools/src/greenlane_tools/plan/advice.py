@@ -38,14 +38,14 @@ _ROOM_TIMES: Final = 1.2
 _FINALISTS: Final = 5
 #: Loads at which two options break are the same within this; then the smaller change counts.
 _SAME_FRAC: Final = 0.05
-#: A sample says that no set-up can do it when so many times too many of it are late, and so many of them.
+#: A sample says that no set-up can do it when this many times too many are late, and at least this many.
 _FAR_TIMES: Final = 2.0
 _FEW: Final = 5
 _STOPS: Final = "As it is served now, all orders stop for a while when the upstream that is called most hangs."
 
 
 class AdviceVerdict(enum.Enum):
-    """What comes of it."""
+    """The result."""
 
     CHANGE = "change"
     #: The present set-up meets the goals, with room, and nothing that costs less does.

@@ -37,7 +37,7 @@ __all__ = [
 _BUSY: Final = 0.97
 #: Requests of a route from which on it may be named.
 _SEEN: Final = 20
-#: A process less than needed is not looked at, and so many more than needed are.
+#: Fewer processes than needed are not considered; up to this many more are.
 _MORE: Final = 4
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0

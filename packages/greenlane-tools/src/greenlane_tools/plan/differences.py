@@ -2,7 +2,7 @@
 
 Rates are taken as they were before, so that more visitors do not read as a slower release. Intervals are from a
 bootstrap over the sequences of each profile: each route's sample is drawn again, with its weights, and the statistic is
-computed anew. They hold what requests differ by. CPU is told at the speed that the cores had before, by the loop of
+computed again. They hold what requests differ by. CPU is given at the speed that the cores had before, by the loop of
 fixed work that both recordings timed; without it a slower machine reads as a slower release. What a machine does from
 day to day is in neither, so a change is one only if it is also larger than `NOISE_FRAC`.
 """
@@ -91,7 +91,7 @@ class ProfileComparison:
     come: Sequence[str]
     #: Times the load before at which the service is full, before and after.
     full: tuple[float, float]
-    #: By so many times the cores were slower; None = not known of both.
+    #: How many times slower the cores were; None = not known of both.
     slower: float | None = None
 
     def of(self, route: str, measure: Measure) -> ProfileDifference | None:
@@ -266,7 +266,7 @@ def _cores(found: ProfileComparison) -> str:
     if abs(found.slower - 1) <= NOISE_FRAC:
         return ""
     way, times = ("slower", found.slower) if found.slower > 1 else ("faster", 1 / found.slower)
-    return f"The cores were {times:.2f} times {way} than before; CPU is told at the speed that they had before."
+    return f"The cores were {times:.2f} times {way} than before; CPU is given at the speed that they had before."
 
 
 def _routes(found: ProfileComparison) -> list[str]:

@@ -9,17 +9,17 @@ from typing import Final
 
 __all__ = ["LEVELS", "Measured", "carried"]
 
-#: Each bucket reaches so much further than the one before it: a percentile is good to 1 %.
+#: Each bucket reaches this much further than the one before it: a percentile is good to 1 %.
 GROWTH: Final = 1.02
 _LEAST_MS: Final = 1e-3
 #: Percentiles by name.
 LEVELS: Final[Mapping[str, float]] = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
-#: A percentile is said only with so many requests beyond it.
+#: A percentile is given only with this many requests beyond it.
 _BEYOND: Final = 10
 
 
 def carried(share: float, samples: int) -> bool:
-    """Whether so many requests carry the percentile: p99 from 1,000, p99.9 from 10,000."""
+    """Whether this many requests suffice for the percentile: p99 from 1,000, p99.9 from 10,000."""
     return samples * (1 - share) >= _BEYOND - 1e-6
 
 
@@ -62,7 +62,7 @@ class Measured:
         return math.inf
 
     def within_frac(self, limit_ms: float) -> float | None:
-        """The share that took at most so long; the bucket that holds the limit counts by its part below it."""
+        """The share that took at most this long; the bucket that holds the limit counts by its part below it."""
         if not self.samples or limit_ms <= 0:
             return None
         edge = math.log(limit_ms) / math.log(GROWTH)

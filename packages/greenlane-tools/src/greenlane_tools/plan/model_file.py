@@ -105,7 +105,7 @@ def _numbered(step: object, names: list[str]) -> Any:
 
 
 def _times(step: Any, seed: str, where: Fields) -> list[float]:
-    """One time, or those of its law; none where the step is not one, which is said later."""
+    """One time, or those of its law; none where the step is not one, which is reported later."""
     if not isinstance(step, list) or len(step) < 2 or step[0] not in _PLACES:
         return []
     if isinstance(step[1], dict):

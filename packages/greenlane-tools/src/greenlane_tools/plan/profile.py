@@ -41,9 +41,9 @@ SOURCES: Final = ("recording", "model")
 LOOPS: Final = ("gevent", "asyncio")
 #: Standard errors that tell uneven arrivals from chance.
 _ERRORS: Final = 2.0
-#: Sums may differ by so much before they contradict each other: rounding, and requests at the edges.
+#: Sums may differ by this much before they contradict each other: rounding, and requests at the edges.
 _SUM_FRAC: Final = 0.02
-#: Requests by seconds may differ so much from the rate that is said.
+#: Requests by seconds may differ this much from the given rate.
 _RATE_FRAC: Final = 0.3
 
 
@@ -130,7 +130,7 @@ class Profile:
         )
 
     def slowed(self, times: float) -> Profile:
-        """The same on cores that are so many times slower."""
+        """The same on cores that are this many times slower."""
         loop_us = self.loop_us * times if self.loop_us is not None else None
         routes = tuple(route.slowed(times) for route in self.routes)
         return replace(self, routes=routes, overhead_ms=self.overhead_ms * times, loop_us=loop_us)
@@ -183,7 +183,7 @@ class Profile:
 
 
 def told_dispersion(dispersion: float | None, seconds: float) -> float | None:
-    """1, random arrivals, unless so many seconds tell another value from it: its error is sqrt(2 / (seconds - 1))."""
+    """1, random arrivals, unless there are seconds enough to tell them apart: its error is sqrt(2 / (seconds - 1))."""
     if dispersion is None or seconds <= 1:
         return dispersion
     return 1.0 if abs(dispersion - 1) <= _ERRORS * math.sqrt(2 / (seconds - 1)) else dispersion

@@ -36,7 +36,7 @@ __all__ = ["kept", "profile_of_recording"]
 
 #: Sequences of a route that are kept. With 256 the p99 of one phase still rests on several.
 _MOST_SEQUENCES: Final = 256
-#: A request is sampled at most so much more, or less, eagerly than the mean one. Arbitrary.
+#: A request is sampled at most this much more, or less, eagerly than the mean one. Arbitrary.
 _MOST_EMPHASIS: Final = 20.0
 _LEAST_EMPHASIS: Final = 0.5
 #: Routes beyond this, those with the fewest requests, become one.
@@ -56,7 +56,7 @@ def profile_of_recording(recording: RecordedRows, name: str = "", *, skip_s: flo
     """What the recorded requests did, how they came, on what they ran.
 
     Args:
-        skip_s: leave out what arrived in so many seconds after the first request: a warm-up.
+        skip_s: leave out what arrived within this many seconds of the first request: a warm-up.
 
     Raises: PlanError when no request ended.
 
@@ -233,16 +233,16 @@ def _benchmark(load: Load, routes: Sequence[Route]) -> list[str]:
         return []
     per_s = amount(math.fsum(route.rate_per_s for route in routes))
     said = f"The load was a closed loop of {load.most_in_progress} clients; it is taken for {per_s} requests a second "
-    return [f"{said}that come as they like, as from a public."]
+    return [f"{said}that arrive independently, as from many users."]
 
 
 def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> list[str]:
     """What a plan from this cannot know, where it is much."""
     latency_ns = max(1, sum(job.latency_ns for job in jobs))
     shares = {
-        "for a core: the machine had others to serve, and a plan knows nothing of them": _waited(jobs, "os"),
-        "in calls that nobody saw: a plan takes them for nothing": _waited(jobs, "unseen"),
-        "for locks, pools and threads of the application: a plan lets nobody wait for them": (
+        "for a core, because of other load on the machine: a plan does not model that": _waited(jobs, "os"),
+        "in calls that no probe sees: a plan ignores them": _waited(jobs, "unseen"),
+        "for locks, pools and threads of the application: a plan does not model those waits": (
             _waited(jobs, "lock") + _waited(jobs, "pool") + _waited(jobs, "queue")
         ),
     }

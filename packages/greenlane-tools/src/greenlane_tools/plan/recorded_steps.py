@@ -28,14 +28,14 @@ _MOST_STEPS: Final = 200
 Named = Callable[[Segment], tuple[Kind, int]]
 Life = Sequence[Segment]
 _KIND: Final = "dns"
-#: A lookup counts as at most so many times what one in ten of them does not exceed. Arbitrary.
+#: A lookup counts as at most this many times the first decile of lookups. Arbitrary.
 _TIMES: Final = 4
 _FASTEST_FRAC: Final = 0.1
 #: Process and job: whose life it is.
 Who = tuple[int, int]
 #: Kinds of I/O that have a peer.
 _WITH_PEER: Final = ("socket", "ssl", "driver")
-#: Ports that are given to clients: a peer there is who asked us, and another one each time.
+#: Ephemeral ports: a peer there is a client, with another port each time.
 _CLIENTS_PORT: Final = 32768
 _PORT: Final = re.compile(r":(\d+)$")
 #: Of a route that calls more, the rest is nobody's.

@@ -33,8 +33,8 @@ KINDS: Final[tuple[Kind, ...]] = ("cpu", "io", "free", "held")
 NOBODY: Final = -1
 #: A shorter stretch of CPU has the GIL all along: calls that release it for long are in the long ones.
 _LONG_MS: Final = 0.25
-#: Where all sequences are known their mean is the mean; else it may be so many times the exact one, or the other way
-#: round. And so much is rounding.
+#: Where all sequences are known their mean is the mean; else it may be this many times the exact one, or the other way
+#: round. And this much is rounding.
 _WHOLE_TIMES: Final = 1.02
 _SAMPLE_TIMES: Final = 4.0
 _NOISE_MS: Final = 0.05
@@ -127,7 +127,7 @@ class Route:
         return self.mean or _mean_of(self.sequences)
 
     def slowed(self, times: float) -> Route:
-        """The same on cores that are so many times slower. I/O takes what it took."""
+        """The same on cores that are this many times slower. I/O takes what it took."""
         sequences = tuple(
             replace(each, steps=tuple(_slowed(step, times) for step in each.steps)) for each in self.sequences
         )

@@ -1,6 +1,6 @@
 """What was recorded of a goal: its percentile, its share in time, both with intervals, and whether that is enough.
 
-A goal stands as it was given. Where too few requests were seen to plan for its percentile, that is said, with the
+A goal stands as it was given. Where too few requests were seen to plan for its percentile, that is reported, with the
 number that it takes. Nothing easier is judged in its place.
 
 Intervals: of a share Wilson's (JASA 22, 1927), of a percentile the two requests, counted from the slowest, between
@@ -132,7 +132,7 @@ def _span(seconds: int) -> str:
 
 
 def _below(number: int, chance: float, wanted: float) -> int:
-    """The least k with P(K <= k) >= wanted, of K successes in so many trials."""
+    """The least k with P(K <= k) >= wanted, of K successes in this many trials."""
     log_odds = math.log(chance) - math.log1p(-chance)
     log_p = number * math.log1p(-chance)
     total = math.exp(log_p)

@@ -36,7 +36,7 @@ class SetUpLane:
 
 @dataclass(frozen=True, slots=True)
 class SetUp:
-    """See the module. 0 = no such bound, unless it is said otherwise."""
+    """See the module. 0 = no such bound, unless stated otherwise."""
 
     #: One of `greenlane_tools.plan.profile.HOSTS`.
     host: str

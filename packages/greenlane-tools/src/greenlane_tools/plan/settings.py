@@ -38,7 +38,7 @@ def writable(advice: Advice) -> Option | None:
 def settings_of(advice: Advice, option: Option) -> str:
     """The text of greenlane.toml, with what is promised of it above; "" = it is of a stock server, which has none.
 
-    Raises: PlanError when the settings' own loader refuses it: a bug of ours.
+    Raises: PlanError when the settings' own loader refuses it: our bug.
     """
     if option.candidate.stock:
         return ""

@@ -62,13 +62,13 @@ JOBS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRoute:
-    """What came of one route's requests. Latencies are of those that were done, from arrival."""
+    """Results of one route's requests. Latencies are of those that were done, from arrival."""
 
     route: str
     done: int
     #: Of these, after their deadline.
     late: int
-    #: Never begun: they would have come too late.
+    #: Refused before they began: they would have been late.
     refused: int
     mean_ms: float
     max_ms: float

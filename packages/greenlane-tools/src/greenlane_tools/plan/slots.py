@@ -1,6 +1,6 @@
 """How many slots (threads, green threads, connections) work needs that mostly waits: Little's law and what it leaves.
 
-Little's law says how many are busy on average. With just so many the queue of those that wait for one grows, so a
+Little's law says how many are busy on average. With exactly that many the queue for one grows, so a
 worker needs some more; how many follows from how long an order may wait for one. And of several upstreams one may hang:
 a bulkhead keeps it from taking them all.
 """
@@ -30,8 +30,8 @@ class Slots:
 
     Args:
         busy: on average: Little's law.
-        needed: so many that an order waits for one a tenth of its stay at most, in the mean.
-        processes: so many that the CPU keeps up: each computes one thing at a time.
+        needed: enough that an order waits for one a tenth of its stay at most, in the mean.
+        processes: enough for the CPU to keep up: each computes one thing at a time.
     """
 
     busy: float

@@ -19,7 +19,7 @@ __all__ = ["keyed", "opened"]
 
 _ATTEMPT: Final = "open the source of the plan"
 _PARTS: Final = ".parts"
-#: A request is its upstream's if so much of its I/O is.
+#: A request is its upstream's if this much of its I/O is.
 _MOST_FRAC: Final = 0.5
 #: More kinds than this are no kinds: each address would be one.
 _MOST_KINDS: Final = 64
@@ -31,7 +31,7 @@ def opened(source: str, *, skip_s: float = 0.0) -> Profile:
 
     Args:
         source: a profile (JSON), a model (.toml), or a recording or its folder.
-        skip_s: of a recording, leave out so much of the beginning.
+        skip_s: of a recording, leave out this much of the beginning.
 
     Raises: PlanError, RecordingError: it is none of these, or cannot be read.
     """
@@ -81,7 +81,7 @@ def _error(source: str, rule: str, hint: str) -> PlanError:
 def keyed(profile: Profile) -> Profile:
     """The profile with each task that calls several upstreams, one at a time, told apart by them; others as they are.
 
-    Only of a task system: who serves HTTP has routes for that.
+    Only of a task system: HTTP services have routes for that.
     """
     if profile.host != "celery":
         return profile
@@ -89,7 +89,7 @@ def keyed(profile: Profile) -> Profile:
     if len(routes) == len(profile.routes):
         return profile
     kept = {route.route for route in routes}
-    said = "Tasks are told apart by the upstream that they wait for most."
+    said = "Tasks are distinguished by the upstream that they wait for most."
     return replace(
         profile,
         routes=tuple(sorted(routes, key=lambda each: (-each.rate_per_s, each.route))),

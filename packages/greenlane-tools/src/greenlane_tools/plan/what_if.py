@@ -111,7 +111,7 @@ def _split(profile: Profile, text: str) -> Change:
     processes = _whole("--split", text, number, 1, 10_000) if equals else 1
     names = tuple(dict.fromkeys(_route(profile, "--split", text, each.strip()).route for each in given.split(",")))
     if len(names) == len(profile.routes):
-        raise _wrong("--split", text, "some of the routes, not all: nobody would be left to keep away from")
+        raise _wrong("--split", text, "some of the routes, not all")
     word = re.sub(r"[^a-z0-9]+", "-", given.split(",")[0].strip().lower()).strip("-") or "apart"
 
     def laned(set_up: SetUp) -> SetUp:
@@ -136,7 +136,7 @@ def _of_routes(profile: Profile, names: tuple[str, ...], change: Callable[[Route
 
 
 def _computing(route: Route, times: float) -> Route:
-    """Its sequences with so many times the CPU, and its exact means likewise."""
+    """Its sequences with this many times the CPU, and its exact means likewise."""
     mean = route.mean and replace(route.mean, cpu_ms=route.mean.cpu_ms * times, free_ms=route.mean.free_ms * times)
     return replace(route, sequences=tuple(_scaled(each, times) for each in route.sequences), mean=mean)
 

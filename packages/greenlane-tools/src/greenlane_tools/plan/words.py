@@ -175,7 +175,7 @@ def _why_nothing(now: Option) -> str:
     busy = f"Its processes compute {per_cent(now.at.run.cpu_frac)} of the time"
     waits = _waits(now)
     if not waits:
-        return f"{busy} and requests hardly wait: no order, limit or lane can win back what nobody waits for."
+        return f"{busy} and requests hardly wait: no order, limit or lane can gain anything."
     return f"{busy}; {waits}. That is within the goal."
 
 
@@ -239,7 +239,7 @@ def _price(advice: Advice, now: Option, best: Option) -> Iterator[str]:
     refused = sum(route.refused for route in best.at.run.routes)
     share = refused / max(1, sum(route.ended for route in best.at.run.routes))
     if share >= _SHOWN_FRAC:
-        yield f"{per_cent(share)} of the requests are refused at once, since they would have come too late."
+        yield f"{per_cent(share)} of the requests are refused immediately, because they would be late."
 
 
 def _cliff(advice: Advice, now: Option, best: Option) -> Iterator[str]:

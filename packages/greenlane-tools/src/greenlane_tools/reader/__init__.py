@@ -1,4 +1,4 @@
-"""Recordings, read: a file or folder on disk, accounted for.
+"""Reads recordings: a file or folder on disk.
 
 - `open_recording`, `Recording` — a file or folder on disk, read and accounted for
 - `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Cost`, `Process`, `Segment` — the rows that

@@ -33,7 +33,7 @@ ALL: Final = Window()
 #: Of the files that make up a recording.
 SUFFIX: Final = ".glr"
 
-#: A recording of more is looked at first: with so many rows of jobs and calls it takes 2 GB of memory. What has more is
+#: A recording of more is looked at first: this many rows of jobs and calls take 2 GB of memory. What has more is
 #: read from its end.
 LARGE_BYTES: Final = 100_000_000
 _MOST_ROWS: Final = 800_000
@@ -57,7 +57,7 @@ _UNREADABLE: Final = {
 
 
 class Recording:
-    """A recording after accounting. Rows are made when they are first asked for, and kept.
+    """A recording. Rows are computed at their first use, and kept.
 
     Cost: about a second a million events, once; memory: about 2 KB a job, at most 2 GB.
     """
@@ -147,8 +147,8 @@ class Recording:
 def open_recording(path: Path | str, window: Window = ALL) -> Recording:
     """Read a recording: one file, or a folder with the files of its processes; all of it, or a part.
 
-    Raises: RecordingError if there is none, or nothing of it can be read. What is damaged in part is read as far as it
-    goes; `Recording.notes` says what is missing.
+    Raises: RecordingError if there is none, or none of it can be read. Of a damaged one the readable part is read;
+    `Recording.notes` says what is missing.
     """
     return Recording(Path(path), window)
 

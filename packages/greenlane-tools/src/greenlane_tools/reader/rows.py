@@ -64,9 +64,9 @@ class Job(NamedTuple):
 
 
 class Unfinished(NamedTuple):
-    """A job that was in progress when its process ended, or was aborted by its server; no `Job` but in the second case.
+    """A job in progress when its process ended, or aborted by its server. Only aborted ones have a `Job` too.
 
-    CPU, I/O and wait are up to `last_ns`: what it did since then was never written down.
+    CPU, I/O and wait are up to `last_ns`: what it did after that was not recorded.
     """
 
     process: int
@@ -88,7 +88,7 @@ class Unfinished(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """How long jobs of one route waited because somebody else ran."""
+    """How long jobs of one route waited because something else ran."""
 
     #: A route.
     victim: str
@@ -143,7 +143,7 @@ class Call(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A call that blocked a whole loop: everybody else waited though nobody used the CPU."""
+    """A call that blocked an event loop: all its jobs waited although the CPU was idle."""
 
     route: str
     call: str
@@ -154,7 +154,7 @@ class Held(NamedTuple):
 
 
 class Stack(NamedTuple):
-    """Where a culprit was while somebody waited."""
+    """Where a culprit was while a job waited."""
 
     culprit: str
     #: Outermost first, `function (file:line)`, a coroutine's after `async `, separated by `;`.
@@ -183,7 +183,7 @@ class Look(NamedTuple):
     process: int
     job: int
     looks: int
-    #: That the looks stand for, and of it without the GIL.
+    #: Time that the samples represent, and of it without the GIL.
     ns: int
     free_ns: int
 
@@ -204,7 +204,7 @@ class Sample(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What the recording cost one process from its begin to `at_ns`, as that process measured it."""
+    """The cost of recording for one process from its start to `at_ns`, measured by that process."""
 
     process: int
     at_ns: int
@@ -232,5 +232,5 @@ class Segment:
     from_ns: int
     to_ns: int
     unit: str
-    #: What was called, or who was running instead.
+    #: What was called, or what was running instead.
     label: str

@@ -64,7 +64,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Window:
-    """What is asked for; nothing of it: all.
+    """The requested part; empty: all.
 
     Attributes:
         last_s: up to the recording's end.

@@ -74,7 +74,7 @@ def send(recording: RecordedRows, jobs: Iterable[Job], exporter: Any) -> int:
         raise _missing() from None
     made: list[Any] = []
     resource = Resource.create({"service.name": SERVICE})
-    # What is asked for is sent, whatever the environment says of sampling.
+    # All spans are sent, whatever the environment says about sampling.
     provider = TracerProvider(resource=resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
     provider.add_span_processor(_kept(made))
     tracer = provider.get_tracer(SERVICE)
@@ -96,7 +96,7 @@ def send(recording: RecordedRows, jobs: Iterable[Job], exporter: Any) -> int:
 
 
 def told(recording: RecordedRows, job: Job, calls: Iterable[Call]) -> Iterator[BlameSpan]:
-    """What is said of one job."""
+    """The spans of one job."""
     for call in calls:
         yield _call(recording, job, call)
     for each in recording.segments(job.process, job.job):

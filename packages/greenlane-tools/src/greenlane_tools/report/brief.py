@@ -15,14 +15,19 @@ __all__ = ["brief_lines"]
 
 #: More findings do not fit.
 _MOST_FINDINGS: Final = 3
-#: What to do by who is to blame, where that is no route.
+#: What to do by culprit, where that is not a route.
 _REMEDIES: Final = {
     "os": "give it more cores, or fewer neighbours: nothing inside the process helps",
     "gc": "call gc.freeze() after start-up, or make fewer objects in cycles",
     "native": "move the C call that holds the GIL to another process: no permit shortens it",
     "unseen": "find the call with `strace -c -f -w -p PID`; on a loop, move it to a thread",
-    "unknown": "record again while it hurts: this recording names nobody",
+    "unknown": "record again while it hurts: this recording does not name the cause",
 }
+#: Jobs wait for workers that are blocked, not for CPU.
+_OCCUPIED: Final = "more threads, an event loop or a faster upstream: its workers are blocked, so permits do not help"
+_OCCUPIED_CELERY: Final = (
+    "start the worker with `greenlane celery APP --key KEY`: tasks that wait for one upstream no longer hold all slots"
+)
 
 
 def brief_lines(study: ReportStudy, file: str) -> Iterator[str]:
@@ -54,6 +59,8 @@ def _remedy(study: ReportStudy, culprit: str) -> str:
     blocked = next((row for row in study.recording.held if row.route == culprit), None)
     if blocked is not None and blocked.ns >= sum(row.ns for row in study.recording.blame if row.culprit == culprit) / 4:
         return f"call {blocked.call} without blocking the loop: an asynchronous client, or a thread"
+    if study.contention.verdict == "occupied":
+        return _OCCUPIED_CELERY if any(job.host == "celery" for job in study.recording.jobs) else _OCCUPIED
     if study.contention.verdict == "overcommit":
         return "give it more processes, or fewer jobs in each: no slice is long, there are many"
     if any(job.route == culprit for job in study.recording.jobs):

@@ -37,7 +37,7 @@ WORTH_FRAC: Final = 0.05
 _CONTENDED: Final = ("loop", "gil", "permit", "accept")
 #: CPython's own.
 _DEFAULT_INTERVAL_NS: Final = 5_000_000
-#: Running on for over so many intervals while somebody waits is a call's doing; up to it, bad luck of the scheduler.
+#: Running on for more than this many intervals while others wait is due to a call; up to it, to the scheduler.
 INTERVALS: Final = 2
 #: Jobs that are looked at: lives are read one by one.
 _VICTIMS: Final = 200

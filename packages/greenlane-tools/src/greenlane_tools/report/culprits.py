@@ -30,7 +30,7 @@ _FRAME: Final = re.compile(r"^(?P<coroutine>async )?(?P<function>.*) \((?P<file>
 #: Files of these are libraries', or ours; the line that a team can change is above them. An application's path is its
 #: last two parts in a recording, a library's begins at one of these folders.
 _LIBRARY: Final = re.compile(r"(^|/)(site|dist)-packages/|(^|/)python3[.\d]*t?/|^<|^greenlane/(?!demo/)")
-#: Frames of ours around the program's code, when it is seen in them. They are nobody's culprit.
+#: Our frames around the program's code. They are no culprit.
 _OURS: Final = re.compile(r"^greenlane(_\w+)?/(?!demo/)")
 _CALLED: Final[Mapping[str, str]] = {
     "os": "the operating system, which ran others on this machine",
@@ -39,7 +39,7 @@ _CALLED: Final[Mapping[str, str]] = {
     "loop": "the event loop's own work",
     "thread": "a thread without a job",
     "unseen": "calls that block past the functions that are watched",
-    "unknown": "nobody that the recording can name",
+    "unknown": "something that the recording cannot name",
 }
 #: Kinds of work by what their frames are called; the innermost frame that matches decides.
 _WORK: Final[Mapping[str, re.Pattern[str]]] = {
@@ -145,7 +145,7 @@ class Matrix:
         return self.cells.get((victim, culprit), 0) / whole if whole else 0.0
 
     def cut(self, most: int, rest: str = "others") -> Matrix:
-        """At most so many of each; those left out together as `rest`."""
+        """At most this many of each; those left out together as `rest`."""
         if len(self.victims) <= most and len(self.culprits) <= most:
             return self
         kept_victims, kept_culprits = set(self.victims[:most]), set(self.culprits[:most])
@@ -248,7 +248,7 @@ def _costs(named: Sequence[tuple[str, str, Stack]]) -> list[CulpritCode]:
 
 
 def stacks_of(stacks: Iterable[Stack]) -> Iterator[tuple[str, int]]:
-    """(culprit and its frames but for Greenlane's own, ns)."""
+    """(culprit and its frames without Greenlane's own, ns)."""
     for row in stacks:
         shown = (text for text in row.stack.split(";") if text and not _OURS.match(_frame(text).file))
         yield ";".join((row.culprit.replace(";", ":"), *shown)), row.ns

@@ -73,7 +73,7 @@ def ending_sentence(found: ProcessEnding) -> str:
     if runner is None:
         oldest = min(found.jobs, key=lambda job: job.arrival_ns)
         return (
-            f"{begun}. None of its {count(others)} jobs in progress ran; the oldest, {oldest.route}, had come "
+            f"{begun}. None of its {count(others)} jobs in progress ran; the oldest, {oldest.route}, had arrived "
             f"{duration(found.at_ns - oldest.arrival_ns)} before."
         )
     frame = place_of(runner)

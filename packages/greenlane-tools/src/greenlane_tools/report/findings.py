@@ -31,11 +31,11 @@ _LEAST_NS: Final = 1_000_000
 #: Between an upstream's clock and the wire.
 _BETWEEN_NS: Final = 10_000_000
 _HELD_NS: Final = 10_000_000
-#: … and one of them so long.
+#: … and one of them this long.
 _HELD_ONCE_NS: Final = 5_000_000
-#: … or so many at one place: a driver that nobody made cooperative.
+#: … or this many at one place: a driver that is not cooperative.
 _HELD_OFTEN: Final = 50
-#: Lines in coroutines that are worth naming: so many, each with such a share of what was seen while others waited.
+#: Lines in coroutines that are worth naming: this many, each with this share of what was seen while others waited.
 _MOST_LINES: Final = 3
 _ON_LOOP_FRAC: Final = 0.1
 #: Fewer jobs a worker are spread by chance.
@@ -155,7 +155,9 @@ def _spans(upstreams: Sequence[UpstreamClocks]) -> Iterator[ReportFinding]:
     found = [
         each
         for each in upstreams
-        if each.wire_p99_ns is not None and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
+        if each.route
+        and each.wire_p99_ns is not None
+        and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
     ]
     if found:
         worst = found[0]
@@ -317,6 +319,6 @@ def _load(load: Load) -> Iterator[ReportFinding]:
         yield ReportFinding(
             "closed-loop",
             f"About {load.most_in_progress} jobs were in progress all the time (N = X·R: {load.per_s:.1f} a second × "
-            f"{duration(load.latency_ns)} = {load.per_s * load.latency_ns / 1e9:.1f}): a load of clients that wait for "
-            "their answers. A public does not wait, and queues are longer then.",
+            f"{duration(load.latency_ns)} = {load.per_s * load.latency_ns / 1e9:.1f}): each client waits for its "
+            "answer before it asks again. Independent users do not wait, so their queues are longer.",
         )

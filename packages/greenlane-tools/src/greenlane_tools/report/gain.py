@@ -3,7 +3,7 @@
 What is taken as known: a light phase waits at most one switch interval for a heavy one (threads, CPU permits), heavy
 phases take turns as they do now, and the same jobs arrive at the same moments.
 
-A light job, then, loses what it waited in slices over `heavy_ms`, but for one interval a wait. A heavy job keeps its
+A light job, then, loses what it waited in slices over `heavy_ms`, except one interval a wait. A heavy job keeps its
 wait, and is overtaken by light work: at most by the share of the CPU that light routes use, over the whole of its CPU
 and wait.
 
@@ -13,7 +13,7 @@ and wait.
 
 What it does not model: queues that drain sooner because light jobs end sooner (better than estimated), C calls that
 hold the GIL (worse: taken out by the slices that could not be cut), another number of threads, more CPU for switches.
-The same holds where heavy phases leave an event loop for the heavy lane's thread (`greenlane.run`): who is on the loop
+The same holds where heavy phases leave an event loop for the heavy lane's thread (`greenlane.run`): what is on the loop
 waits at most an interval for it.
 
 A run in mode `on` is the proof, this is the reason to try it.

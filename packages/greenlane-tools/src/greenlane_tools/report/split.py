@@ -58,7 +58,7 @@ _WAITING: Final = {
     "queue": "waiting in the queue of a thread",
     "lock": "waiting for a lock",
     "os": "waiting for a core",
-    "unseen": "blocked in calls that nobody saw",
+    "unseen": "blocked in calls that no probe sees",
 }
 T = TypeVar("T")
 #: Of hosts whose jobs run on an event loop, a part of the name; and how threads beside one are called.
@@ -68,7 +68,7 @@ _THREADS: Final = ("ThreadPoolExecutor", "Thread-", "AnyIO worker", "asyncio_")
 LEVELS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 #: A percentile further out than its samples carry is not given.
 _SAMPLES_FOR_P999: Final = 10_000
-#: At most so many jobs to each side of a percentile are averaged: enough to be stable, too few to blur it.
+#: At most this many jobs to each side of a percentile are averaged: enough to be stable, too few to blur it.
 _REACH: Final = 50
 
 
@@ -121,7 +121,7 @@ def sum_by_kind(found: Iterable[dict[str, int]]) -> dict[str, int]:
 
 
 def levels(samples: int) -> dict[str, float]:
-    """The percentiles that so many samples can carry."""
+    """The percentiles that this many samples can carry."""
     return {name: at for name, at in LEVELS.items() if name != "p999" or samples >= _SAMPLES_FOR_P999}
 
 
@@ -159,7 +159,7 @@ class RouteSplit:
     cpu_ns: int
     wait_ns: int
     io_ns: Mapping[str, int]
-    #: Of the I/O so much may have been wait.
+    #: Of the I/O this much may have been wait.
     uncertain_ns: int
     #: Jobs that ended after their deadline, of those that had one.
     late: int

@@ -31,7 +31,7 @@ SLOWEST: Final = 10
 
 @dataclass(frozen=True)
 class ReportStudy:
-    """Everything that is said of a recording."""
+    """All findings of a recording."""
 
     recording: RecordedRows
     verdict: str
@@ -87,7 +87,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     latency_ns = sum(split.latency_ns for split in routes)
     contention = contention_of(recording.blame, latency_ns, fullest, hottest.busy_frac if hottest else None)
     uncut = uncut_of(recording)
-    # Who takes turns already is told nothing of what turns would change.
+    # A service that has permits needs no estimate of what they would change.
     gains = gains_of(
         () if permits_in_force(recording.jobs) else routes,
         recording.blame,
@@ -105,7 +105,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return ReportStudy(
         recording=recording,
-        verdict=verdict_of(routes, called, jobs, placed),
+        verdict=verdict_of(routes, called, jobs, placed, contention.verdict == "occupied"),
         contention_said=contention_sentence(contention),
         routes=routes,
         excesses={split.route: excesses(split) for split in routes},

@@ -109,7 +109,7 @@ def _upstreams(study: ReportStudy) -> Sequence[Line]:
     told = any(each.own_p99_ns is not None for each in shown)
     return [
         {
-            "route": each.route,
+            "route": each.route or "-",
             "upstream": f"{each.upstream} {each.operation}".strip(),
             "calls": count(len(each.calls)),
             "seen p99": duration(each.seen_p99_ns),

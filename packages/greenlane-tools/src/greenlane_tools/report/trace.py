@@ -21,7 +21,7 @@ from greenlane_tools.report.subject import RecordedRows
 
 __all__ = ["write_trace"]
 
-#: Flows lead between jobs of so many that follow each other.
+#: Arrows lead between this many consecutive jobs.
 _TOGETHER: Final = 2_000
 #: A wait shorter than this has no flow.
 _FLOWS_FROM_NS: Final = 100_000
@@ -106,7 +106,7 @@ class _Lanes:
         start_ns: int,
         numbers: count[int],
     ) -> Iterator[_Event]:
-        """From what ran to who waited for it: to the end of each longer wait."""
+        """From what ran to the job that waited for it: to the end of each longer wait."""
         for ran in self._ran.values():
             ran.sort()
         for job, segments in together:

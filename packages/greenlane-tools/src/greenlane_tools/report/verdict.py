@@ -26,6 +26,7 @@ def verdict_of(
     upstreams: Sequence[UpstreamClocks],
     jobs: Mapping[tuple[int, int], Job],
     places: Mapping[str, StackFrame],
+    occupied: bool = False,
 ) -> str:
     """The sentence about the worst that the recording holds.
 
@@ -33,10 +34,12 @@ def verdict_of(
         upstreams: as `clocks.upstreams` gives them.
         jobs: by process and number.
         places: the line of each culprit.
+        occupied: jobs wait for workers that are blocked; then late replies are not the trouble.
     """
     if not routes:
         return "No job ended while this was recorded."
-    worst = next((each for each in upstreams if _late(each)), None)
+    # A worker's own calls, outside of jobs, make nobody wait.
+    worst = next((each for each in upstreams if each.route and not occupied and _late(each)), None)
     latency_ns, wait_ns = sum(split.latency_ns for split in routes), sum(split.wait_ns for split in routes)
     if worst is not None and wait_ns >= WORTH_FRAC * latency_ns:
         return _about_upstream(worst, jobs, places)
@@ -63,9 +66,9 @@ def contention_sentence(found: Contention) -> str:
     if found.verdict == "occupied":
         whole_ns = found.wait_ns + found.occupied_ns
         return (
-            f"Workers: {share(found.occupied_ns / whole_ns)} of the waiting for others is for workers that were taken "
-            f"and blocked themselves, most of {called(found.occupied[0][0])}: no hog. More threads or a loop, or a "
-            "faster upstream, end it; permits do not."
+            f"Workers: {share(found.occupied_ns / whole_ns)} of the waiting is for workers that were blocked "
+            f"themselves, most of them in {called(found.occupied[0][0])}. More threads, an event loop or a faster "
+            "upstream help; permits do not."
         )
     if found.verdict == "both" and found.hogs:
         name, _, longest = found.hogs[0]
@@ -125,7 +128,7 @@ def _quiet(routes: Sequence[RouteSplit], latency_ns: int) -> str:
     whole = max(1, latency_ns)
     slowest = max(routes, key=lambda split: split.levels["p99"].latency_ns)
     return (
-        f"Hardly anybody waited for anybody: {share(io_ns / whole)} of the time is I/O, {share(cpu_ns / whole)} CPU. "
+        f"There was hardly any waiting: {share(io_ns / whole)} of the time is I/O, {share(cpu_ns / whole)} CPU. "
         f"The slowest is {slowest.route}, p99 {duration(slowest.levels['p99'].latency_ns)}."
     )
 

@@ -114,7 +114,7 @@ def _bystanders(processes: Sequence[Process], by_process: Mapping[int, Sequence[
 
 
 def _kin(process: Process) -> tuple[object, str]:
-    """What the workers of one server have in common: who started them, as what."""
+    """What the workers of one server have in common: their parent and their name."""
     return process.about.get("parent_pid"), str(process.about.get("argv"))
 
 

@@ -1,4 +1,4 @@
-"""The load of a run: the same for every contender, and phases that stretch time and draw nothing anew."""
+"""The load of a run: the same for every contender, and phases that stretch time and draw nothing again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a result: finished runs come back, others are refused, a half-written one is made anew."""
+"""The folder of a result: finished runs come back, others are refused, a half-written one is made again."""
 
 from __future__ import annotations
 

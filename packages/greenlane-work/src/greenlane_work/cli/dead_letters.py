@@ -25,9 +25,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker", metavar="URL", help=f"as Celery's broker_url; default: {BROKER} in the environment")
     parser.add_argument("--send-again", action="store_true", help="put letters back into the queue they came from")
     parser.add_argument("--order", action="append", default=[], metavar="ID", help="this order only; may be repeated")
-    parser.add_argument("--reason", default="", metavar="WORD", help="only those that died of this")
+    parser.add_argument("--reason", default="", metavar="WORD", help="only those with this reason")
     parser.add_argument("--all", action="store_true", help="with --send-again: every letter")
-    parser.add_argument("--most", type=int, default=1000, metavar="N", help="look at so many, the oldest (1000)")
+    parser.add_argument("--most", type=int, default=1000, metavar="N", help="look at this many, the oldest (1000)")
     parser.add_argument("--json", action="store_true", help="one JSON object, with each letter's history")
 
 

@@ -49,11 +49,13 @@ class _Shown(Protocol):
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("flow", metavar="QUEUE|route", help="the queue that orders go to so far (orders); or `route`")
+    parser.add_argument("flow", metavar="QUEUE|route", help="the queue that orders go to now (orders); or `route`")
     parser.add_argument("route", nargs="?", default="", metavar="ROUTE", help="after `route`: '/bikes/*'")
-    parser.add_argument("--to", default="", metavar="NAME", help="the new queue or version; default: as named last")
-    parser.add_argument("--share", metavar="SHARE", help="how much of it: 30%%, 0.3, 0; raising it only adds orders")
-    parser.add_argument("--status", action="store_true", help="only show what is set, and who has seen it")
+    parser.add_argument(
+        "--to", default="", metavar="NAME", help="the new queue or version (default: the last one named)"
+    )
+    parser.add_argument("--share", metavar="SHARE", help="share to divert: 30%%, 0.3, 0; raising it only adds orders")
+    parser.add_argument("--status", action="store_true", help="only show what is set, and which producers have seen it")
     parser.add_argument(
         "--broker", nargs="?", const="", metavar="URL",
         help=f"also count the orders that wait on both sides, at this broker or that of {BROKER} in the environment",
@@ -135,7 +137,7 @@ def _set(place: SharePlace, arguments: argparse.Namespace, output: Output) -> tu
 
 
 def _share_row(share: _Shown, effect_s: float | None) -> Row:
-    """The row of a share: what is set, by whom, and how long it took to take effect; None = nothing was changed now."""
+    """The row of a share: what is set, its author, and how long it took to take effect; None = nothing has changed."""
     set_at = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(share.set_s)) if share.set_s else None
     return {
         "row": "share",

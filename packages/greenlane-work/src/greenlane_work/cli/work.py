@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 from typing import Final
 
@@ -42,10 +43,13 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, _output: Output) -> int:
     refuse_passwords("--task-store", [getattr(arguments, "setting.task_store") or ""], "GREENLANE_TASK_STORE")
     refuse_passwords("an option of Celery's", arguments.passed_on, "BROKER_URL or RESULT_BACKEND, or the app")
-    for word in arguments.passed_on:
+    for word, following in itertools.zip_longest(arguments.passed_on, arguments.passed_on[1:], fillvalue=""):
+        name, _, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
         for spelt, hint in _REFUSED.items():
-            if word.partition("=")[0] in spelt or (word[:2] in spelt and not word.startswith("--")):
-                raise SettingsError(word, "", "an option that goes with this pool", hint, attempted="start the worker")
+            if name in spelt:
+                value = value or ("" if following.startswith("-") else following)
+                rule = "an option that goes with this pool"
+                raise SettingsError(name, value, rule, hint, attempted="start the worker")
     settings = effective_settings(arguments, WorkSettings)
     if arguments.green:
         with needed("celery", "start green threads"):

@@ -3,7 +3,7 @@
 - `divert` — the queue of one order, for any producer
 - `Router` — the same for Celery's `task_routes`
 - `set_share`, `wait_seen` — change it, and wait until all producers have seen that
-- `Share` — how much is diverted, and who said so
+- `Share` — how much is diverted, and who set it
 - `open_place`, `Sighting` — where it lies, and which producers have seen it
 """
 
@@ -16,7 +16,7 @@ __all__ = [
     # for producers
     "Router",
     "divert",
-    # for who changes it
+    # for changes
     "Effect",
     "Share",
     "Sighting",

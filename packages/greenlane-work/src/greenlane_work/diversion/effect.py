@@ -76,7 +76,7 @@ def wait_seen(
 
 
 def _gone(sighting: Sighting) -> bool:
-    """Whether it is a process of this machine that is no more."""
+    """Whether it is a process of this machine that has ended."""
     host, _, pid = sighting.producer.rpartition(":")
     return host == socket.gethostname() and not os.path.exists(f"/proc/{pid}")
 

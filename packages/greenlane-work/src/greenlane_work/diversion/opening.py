@@ -20,18 +20,18 @@ _watches: dict[tuple[str, str], ShareWatch | None] = {}
 
 
 def divert(flow: str, key: str, *, at: str = "") -> str:
-    """Give the queue that an order is to be published to: `flow`, or where its share is diverted to.
+    """Give the queue for an order: `flow`, or the queue that its share is diverted to.
 
     For producers that publish with kombu, pika or anything else:
 
         channel.basic_publish(exchange="", routing_key=greenlane_work.divert("orders", order_id), body=body)
 
     Args:
-        flow: the queue so far.
-        key: of the order, or of its merchant: what is diverted together.
-        at: where the share lies; "" = the setting `diversion`; where that is '', nothing is ever diverted.
+        flow: its present queue.
+        key: of the order, or of its merchant: orders with one key are diverted together.
+        at: where the share is stored; "" = the setting `diversion`. If that is '', nothing is diverted.
 
-    Cost: about 2 us. The first call reads the share, and starts a thread that looks at it from then on.
+    Cost: about 2 us. The first call reads the share, and starts a thread that follows its changes.
     """
     found = watch(flow, at)
     return flow if found is None else found.share.queue(key)
@@ -41,7 +41,7 @@ def watch(flow: str, at: str = "") -> ShareWatch | None:
     """Give this process's view of a flow; None = no place is named. Raises SettingsError."""
     if (flow, at) not in _watches:
         url = at or load(kind=WorkSettings).diversion
-        # Who comes second throws its own away: nothing has been read by it yet.
+        # The second to open discards its own: it has read nothing yet.
         _watches.setdefault((flow, at), ShareWatch(open_place(url), checked_name("flow", flow)) if url else None)
     return _watches[flow, at]
 

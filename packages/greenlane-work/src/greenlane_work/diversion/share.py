@@ -1,4 +1,4 @@
-"""Which orders are diverted: those whose point lies under the share. Where a share lies, and who has seen it.
+"""Which orders are diverted: those whose point lies under the share. Where a share is kept, and who has seen it.
 
 An order's point is a hash of the flow and the order's key (or its merchant's), evenly between 0 and 1, and never
 changes. Raising the share therefore only adds orders, lowering it only takes some back, and every producer decides
@@ -33,7 +33,7 @@ __all__ = [
 #: A queue's name in every broker, and a file's.
 _NAME: Final = r"[A-Za-z0-9_.:-]{1,100}"
 _POINTS: Final = 2**64
-#: A producer that has said nothing for so long is gone. Three times what is between two words of it.
+#: A producer that has said nothing for this long is gone. Three times what is between two words of it.
 KEEP_S: Final = 15.0
 
 
@@ -49,7 +49,7 @@ class Share:
     share_frac: float = 0.0
     #: user@host; "" = nobody has set it.
     set_by: str = ""
-    #: Seconds since the epoch, by the clock of who set it.
+    #: Seconds since the epoch, by the clock of the process that set it.
     set_s: float = 0.0
 
     #: Grows with each change: milliseconds since the epoch, or more; 0 = nobody has set it.
@@ -94,7 +94,7 @@ class Sighting:
 class SharePlace(Protocol):
     """A file for one machine (`folder`), Redis for many (`redis`).
 
-    Methods raise DiversionUnreadable (what is there is none of ours) and DiversionError (it cannot be reached).
+    Methods raise DiversionUnreadable (what is stored is not ours) and DiversionError (it cannot be reached).
     """
 
     #: For messages: without a password.

@@ -39,7 +39,7 @@ class ShareWatch:
 
     @property
     def share(self) -> Share:
-        """The share in force. Cost: an attribute, but for the first time, when it is read."""
+        """The share in force. Cost: an attribute, except the first time, when it is read."""
         if not self._started:
             self._start()
         return self._share
@@ -102,7 +102,7 @@ class ShareWatch:
         return f"{trouble}; the share seen last, {self._share.share_frac:.0%}, stays in force"
 
     def _say(self) -> None:
-        """Tell who looks at the status. What cannot be told is not worth a warning of its own."""
+        """Report to `--status`. A failed report is not worth a warning of its own."""
         self._said_ns = time.monotonic_ns()
         share = self._share
         try:

@@ -44,7 +44,7 @@ class Retention:
 class Tidied(NamedTuple):
     """What one tidying did."""
 
-    #: Records that are no more.
+    #: Deleted records.
     gone: int
     #: There is more to look at.
     more: bool
@@ -109,7 +109,7 @@ def found(key: str, raw: bytes | None, place: str) -> Found:
     try:
         return decoded(raw)
     except NotARecord as error:
-        hint = f"look at its upstream for what became of it, then delete its record from {place}"
+        hint = f"ask its upstream whether it was done, then delete its record from {place}"
         return StoreRefused("read an order's record", name="key", value=key, rule=f"a record ({error})", hint=hint)
 
 

@@ -28,7 +28,7 @@ __all__ = ["Committer", "Counts", "closed"]
 
 #: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
 _MOST: Final = 256
-#: A commit begins so long after the one before, unless 16 operations wait. One that comes alone is served at once. At
+#: A commit begins this long after the one before, unless 16 operations wait. One that comes alone is served at once. At
 #: 250 orders/s a commit then serves some three operations instead of one, for as many ms of latency: less CPU an order.
 _SPACING_NS: Final = 5_000_000
 _ENOUGH: Final = 16
@@ -134,7 +134,7 @@ class Committer:
             self._backend.close()
 
     def end(self) -> None:
-        """Take no more operations; what has no answer gets none."""
+        """Stop taking operations; what has no answer gets none."""
         with self._lock:
             self.ended = True
             left = [*self._queue]
@@ -156,7 +156,7 @@ class Committer:
             self.bell.pause(left_ns / NS)
 
     def _batch(self) -> list[Item]:
-        """Take the next operations, less the questions that nobody waits for any more.
+        """Take the next operations, without questions whose caller has left.
 
         While the store fails, only what it may have recorded already, and endings: a question that it has never seen
         can be given up without a trace.
@@ -218,7 +218,7 @@ class Committer:
             self._running.pop(item.operation.token, None)
 
     def _failed(self, batch: list[Item], error: StoreError) -> None:
-        """Put a batch back, tell those who wait no longer, and wait a little."""
+        """Put a batch back, settle the callers that have timed out, and wait a little."""
         self.trouble = error
         self.counts.failures += 1
         self._failed_in_turn += 1

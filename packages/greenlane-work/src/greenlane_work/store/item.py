@@ -1,4 +1,4 @@
-"""One operation on its way to the store and back: settled once, or left by who asked."""
+"""One operation on its way to the store and back: settled once, or abandoned by its caller."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Item:
 
     @property
     def left(self) -> bool:
-        """Nobody wants the answer any more."""
+        """The caller has left."""
         return self._left
 
     @property
@@ -51,7 +51,7 @@ class Item:
         return self._settled
 
     def settle(self, answer: Answer | GreenlaneError) -> bool:
-        """Give the answer; False = nobody was there to take it. Who finds that it cannot leave has been told."""
+        """Give the answer; False = the caller has left. A caller that cannot leave any longer has got it."""
         with self._lock:
             taken = not (self._settled or self._left)
             self._settled = True
@@ -60,7 +60,7 @@ class Item:
         return taken
 
     def leave(self) -> bool:
-        """Want no answer any more; False = it has come."""
+        """Abandon it; False = the answer has come."""
         with self._lock:
             self._left = not self._settled
             return self._left
@@ -74,5 +74,5 @@ class Item:
 
 def withdrawal(operation: Operation) -> Item:
     """Give the item that takes a question back: nothing was called, and nobody waits to hear it."""
-    taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="whoever asked had left")
+    taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="the caller had left")
     return Item(taken_back, lambda _: None, 0)

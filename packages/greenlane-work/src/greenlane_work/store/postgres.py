@@ -47,7 +47,7 @@ _RENEW: Final = (
     "INSERT INTO greenlane_owners VALUES (%s, clock_timestamp() + %s * interval '1 second')"
     " ON CONFLICT (name) DO UPDATE SET until = excluded.until"
 )
-# A row to lock, for orders that have none: who else begins them waits for our commit.
+# A row to lock, for orders that have none: others that begin them wait for our commit.
 _PLACES: Final = (
     "INSERT INTO greenlane_orders SELECT key, 'new', clock_timestamp(), '' FROM unnest(%s::text[]) AS given (key)"
     " ON CONFLICT (key) DO NOTHING"

@@ -15,7 +15,7 @@ from typing import Final
 
 __all__ = ["MOST_ATTEMPTS", "Attempt", "Outcome", "Record", "State", "NotARecord", "decoded", "encoded"]
 
-#: Attempts of which a record knows more than their number. Arbitrary: an order that fails so often is poison, and a
+#: Attempts of which a record knows more than their number. Arbitrary: an order that fails this often is poison, and a
 #: record that grows with each attempt would be too.
 MOST_ATTEMPTS: Final = 16
 #: Of them, how many are the oldest: how it began explains more than what was in the middle.
@@ -25,7 +25,7 @@ _FIRST: Final = 4
 class State(enum.Enum):
     """What is known of an order."""
 
-    #: Nobody has begun it, or those who did had certainly no effect: it may be called.
+    #: Not begun, or only by attempts that certainly had no effect: it may be called.
     NEW = "new"
     #: Somebody who lives is at it.
     RUNNING = "running"
@@ -55,7 +55,7 @@ class Attempt:
     owner: str
     #: Of this attempt alone: a question that is asked again after a lost answer is known by it.
     token: str
-    #: Seconds since the epoch, by the clock of who made it.
+    #: Seconds since the epoch, by the clock of its maker.
     began_s: float
     #: Likewise; 0 = it goes on, or nobody knows when.
     ended_s: float

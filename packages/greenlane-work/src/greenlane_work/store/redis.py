@@ -3,7 +3,7 @@
 A record is replaced where it is still what it was when it was read (compare and set, in a script of three lines); an
 order that somebody else changed meanwhile is read and decided again. Leases are keys that expire by themselves.
 
-Redis forgets what it is told to keep unless it is set up not to, so that is looked at when a connection is made. It is
+Redis may evict keys unless it is set up not to, so its policy is checked when a connection is made. It is
 refused where it writes no file (`appendonly no`) or may evict keys (`maxmemory-policy`), unless the URL says
 `?may_forget=1`. With `appendfsync everysec` a machine that loses power forgets about a second; with `always` nothing.
 A replica that is promoted may lack the last writes: Redis answers before it has copied them.

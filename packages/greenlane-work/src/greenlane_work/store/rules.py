@@ -3,7 +3,7 @@
 A store reads the records that a batch of operations names, asks `decide`, and writes what has changed, all in one
 transaction. Every operation may be asked again after a lost answer: the attempt's token tells.
 
-What happened outside counts more than who was entitled to it: an attempt that lost its lease and then says `done` has
+What happened outside counts more than the lease: an attempt that lost its lease and then says `done` has
 had its effect, so the order is done; one that says `failed` takes back the doubt about itself and nothing else.
 """
 
@@ -58,11 +58,11 @@ class Answer:
     result: bytes = b""
     #: Number of the attempt that was begun, or that has it; from 1.
     attempt: int = 0
-    #: Who has it, where it is RUNNING.
+    #: Its owner, where it is RUNNING.
     owner: str = ""
     #: RUNNING: seconds until it may be begun if its process is gone by then.
     wait_s: float = 0.0
-    #: Of the attempt, where the order is the caller's: what it says later is said of this one.
+    #: Of the attempt, where the order is the caller's: its later reports are about this one.
     token: str = ""
 
 
@@ -82,7 +82,7 @@ def decide(
         operations: what is asked.
         records: by key; None = there is none, an error = it cannot be read, and each operation on it gets that.
         now_s: seconds since the epoch.
-        alive: asked for owners of orders that run, other than who asks.
+        alive: asked for owners of running orders, except the caller.
     """
     outcomes: Outcomes = []
     for operation in operations:
@@ -92,7 +92,7 @@ def decide(
             continue
         record, answer = _RULES[operation.kind](found or Record(), operation, now_s, alive)
         outcomes.append(answer)
-        if found is not None or record.count:  # What is said of an order that nobody began leaves no trace.
+        if found is not None or record.count:  # A report on an order that was not begun leaves no trace.
             records[operation.key] = record
     return outcomes
 
@@ -123,7 +123,7 @@ def _done(record: Record, said: Operation, now_s: float, _: Alive) -> tuple[Reco
 
 def _ended(record: Record, said: Operation, now_s: float, _: Alive) -> tuple[Record, Answer]:
     attempt, outcome = record.of(said.token), _OUTCOMES[said.kind]
-    # What was known is never unsaid, except that doubt may be taken back by who made the attempt.
+    # What was known stays, except that the attempt's maker may take back its doubt.
     unsettled = (Outcome.RUNNING, Outcome.UNKNOWN) if outcome is not Outcome.UNKNOWN else (Outcome.RUNNING,)
     if attempt is not None and attempt.outcome in unsettled:
         record = record.ended(said.token, now_s, outcome, said.reason)
@@ -131,7 +131,7 @@ def _ended(record: Record, said: Operation, now_s: float, _: Alive) -> tuple[Rec
 
 
 def _withdrawn(record: Record, said: Operation, _now_s: float, _: Alive) -> tuple[Record, Answer]:
-    """Whoever asked had left before the answer: nothing was called."""
+    """The caller had left before the answer: nothing was called."""
     record = record.withdrawn(said.token)
     return record, _said(record)
 

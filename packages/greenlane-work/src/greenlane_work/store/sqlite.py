@@ -29,7 +29,7 @@ from greenlane_work.store.rules import Found, Operation, Outcomes, decide
 __all__ = ["SQLite"]
 
 _FORMAT: Final = 1
-#: "glor": `file` and whoever opens it can tell whose it is.
+#: "glor": tells `file` and other programs that it is ours.
 _APPLICATION: Final = 0x676C6F72
 #: What a write waits for another process's before it is tried again: some hundred commits of a fast disk.
 _BUSY_S: Final = 0.5
@@ -65,7 +65,7 @@ _LATER: Final = frozenset(
     }
 )
 _HINTS: Final = {
-    sqlite3.SQLITE_BUSY: "look with `fuser` for who holds a transaction open in it",
+    sqlite3.SQLITE_BUSY: "find the process that holds a transaction open in it with `fuser`",
     sqlite3.SQLITE_FULL: "make room on its disk, or raise max_mb",
     sqlite3.SQLITE_IOERR: "make room on its disk, and look into dmesg for its faults",
     sqlite3.SQLITE_CANTOPEN: "make its folder, writable for this user",
@@ -133,7 +133,7 @@ class SQLite(OneConnection):
         with self._transaction("tidy the store") as connection:
             query = "SELECT key, state, changed FROM orders WHERE key > ? ORDER BY key LIMIT ?"
             rows = connection.execute(query, (self._swept, _MOST_SWEPT)).fetchall()
-            # A state that is none of ours was written by somebody else, and is left alone.
+            # A state that is not ours was written by another program, and is left alone.
             gone = [(key,) for key, state, changed_s in rows if changed_s < over_s.get(state, 0.0)]
             connection.executemany("DELETE FROM orders WHERE key = ?", gone)
             connection.execute("DELETE FROM owners WHERE until_s < ?", (_boot_s(),))
@@ -221,7 +221,7 @@ class SQLite(OneConnection):
 class Turns:
     """Turns of the processes that write to one file: a lock file, whose next process the kernel wakes. For one thread.
 
-    SQLite itself looks again after up to 100 ms whether a lock is free, and whoever happens to look gets it: four busy
+    SQLite itself looks again after up to 100 ms whether a lock is free, and the first to look gets it: four busy
     processes then wait up to a second for each other, and some fail. Here they wait in the kernel, without the GIL.
 
     It is advice: where the lock file cannot be made, SQLite's own locks still hold. A process that dies gives its turn
@@ -320,7 +320,7 @@ def _start(pid: int) -> str:
 def _file(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
-    except OSError:  # what is wrong is said when it is opened again
+    except OSError:  # the error is reported when it is opened again
         return None
     return found.st_dev, found.st_ino
 

@@ -34,7 +34,7 @@ __all__ = ["LEASE_S", "PATIENCE_S", "RESULT_BYTES", "Store"]
 
 #: Long enough for a process that is stopped for a garbage collection or a slow disk, short enough to wait for.
 LEASE_S: Final = 30.0
-#: A question waits so long for a store that does not answer; then the order waits instead.
+#: A question waits this long for a store that does not answer; then the order waits instead.
 PATIENCE_S: Final = 5.0
 #: A longer result is not kept: the order is done all the same, with an empty one.
 RESULT_BYTES: Final = 65_536
@@ -192,7 +192,7 @@ class Store:
         return self.visit(lambda backend: backend.read(checked_key(key)))
 
     def find(self, state: State | None = None, most: int = 100) -> list[tuple[str, Record]]:
-        """Orders in a state, or all, with their keys; at most so many."""
+        """Orders in a state, or all, with their keys; at most this many."""
         return self.visit(lambda backend: list(backend.find(state, most)))
 
     def visit(self, ask: Callable[[Backend], T]) -> T:
@@ -248,7 +248,7 @@ class Store:
         return Operation(kind, checked_key(key), self.owner, token, kept, checked_reason(reason))
 
     def _note(self, operation: Operation, answer: Answer | GreenlaneError) -> None:
-        """Keep the token of what was begun here until it is said how that ended."""
+        """Keep the token of what was begun here until its end is reported."""
         key = operation.key
         if operation.kind is Kind.BEGIN:
             if isinstance(answer, Answer) and answer.token:

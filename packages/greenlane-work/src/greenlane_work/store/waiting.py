@@ -154,7 +154,7 @@ class GreenBell:
     def wait(self, timeout_s: float) -> None:
         """Sleep; see `Bell`."""
         self._event.wait(timeout=max(timeout_s, 0.0))
-        # Who rings from here on rings again: at worst it wakes for nothing.
+        # A signal from here on counts again: at worst it wakes for nothing.
         self._rung = False
         self._event.clear()
 

@@ -9,7 +9,7 @@ __all__ = ["Confirms"]
 
 
 class Confirms:
-    """Of a channel that nobody else publishes on."""
+    """Of a channel that only this object publishes on."""
 
     def __init__(self, channel: Any) -> None:
         self._connection = channel.connection

@@ -69,7 +69,7 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
             if c.blueprint.state == bootsteps.RUN:
                 flow.disconnected()
             elif c.task_consumer and c.connection:
-                # First no more orders, then those back that were not begun: the other way round they come again.
+                # First stop receiving, then return what was not begun: the other way round they come again.
                 ignore_errors(c, c.task_consumer.cancel)
                 ending.given_back = flow.give_all_back()
 
@@ -77,10 +77,10 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
 
 
 class Strategies:
-    """A consumer as Celery's strategy of a task sees it, but for orders that must not begin yet (`eta`, `countdown`).
+    """A consumer as Celery's strategy of a task sees it, except orders that must not begin yet (`eta`, `countdown`).
 
     Celery holds each of those in a timer of its own and raises the prefetch count by one for it: without bound, unknown
-    to whoever counts parked orders, and on a channel that RabbitMQ closes after 30 minutes. Here they are parked as
+    to counts of parked orders, and on a channel that RabbitMQ closes after 30 minutes. Here they are parked as
     between two attempts, and what has no room or has long to wait goes back to the broker meanwhile.
 
     Args:

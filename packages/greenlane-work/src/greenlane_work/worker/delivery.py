@@ -1,4 +1,4 @@
-"""One delivery of a message, and how the broker is told what became of it.
+"""One delivery of a message, and how its outcome is reported to the broker.
 
 A delivery's tag belongs to one channel: once its connection is gone the broker has put the message back, and what is
 said of the old tag would at best be an error. Such words are counted and dropped; one line is logged for all of them.

@@ -4,7 +4,7 @@ Celery's tracer runs the function as it always does, with its signals, states an
 around the function alone. An order that was done before gives its kept result again, so that whatever follows it in a
 chain is published even if the worker died between the two.
 
-Three outcomes of a call are told apart: done; failed, when it is certain that nothing reached the other side; and
+A call has three outcomes: done; failed, when it is certain that nothing reached the other side; and
 unknown, everything else. An unknown one is asked about (`@app.task(ask=…)`) before it is sent again.
 """
 
@@ -33,14 +33,14 @@ __all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
 
 _log = logging.getLogger("greenlane.work")
 
-#: A task's attribute: asked what became of an attempt whose end nobody knows.
+#: A task's attribute: asked for the outcome of an attempt with an unknown end.
 ASK: Final = "ask"
-#: A task's attribute: so many further runs where it raised.
+#: A task's attribute: how many further runs after it raised.
 RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
-#: While the store cannot be asked the order waits so long. Arbitrary.
+#: While the store cannot be asked the order waits this long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
-#: While it runs elsewhere it is asked for after so long, doubled each time up to the second. Arbitrary.
+#: While it runs elsewhere it is asked for after this long, doubled each time up to the second. Arbitrary.
 _AGAIN_S: Final = 0.05
 _AGAIN_MOST_S: Final = 5.0
 
@@ -57,7 +57,7 @@ class Again(Retry):  # type: ignore[misc] # Celery has no types
 
 
 class Dead(Exception):
-    """The order is not to be run any more. `reason`: a word for the dead letter."""
+    """The order must not run again. `reason`: a word for the dead letter."""
 
     def __init__(self, said: str, *, reason: str = "attempts") -> None:
         super().__init__(said)
@@ -86,7 +86,7 @@ class Execution:
         settings: WorkSettings,
         refused: Callable[[Order, BaseException], object],
     ) -> None:
-        """Args: `refused` is told of each failure: its upstream may have said when to come again."""
+        """Args: `refused` gets each failure: its upstream may have said when to come again."""
         self._refused = refused
         self._store = store
         self._retrying = retrying
@@ -214,7 +214,7 @@ class Execution:
         return False, None
 
     def _given_up(self, order: Order, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
-        """No further call. Whoever died over the last one may have made it: asked, the upstream tells.
+        """No further call. The worker that died over the last one may have made it: ask the upstream.
 
         Raises:
             Dead: it has not been carried out, as far as can be known.
@@ -238,7 +238,7 @@ class Execution:
         return float("inf") if task.max_retries is None else max(self._most, task.max_retries + 1)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
-        """Nobody knows how the last attempt ended: ask whoever can know."""
+        """The end of the last attempt is unknown: ask the upstream or the store."""
         ask = inspect.getattr_static(task, ASK, None)
         if isinstance(ask, staticmethod):
             ask = ask.__func__

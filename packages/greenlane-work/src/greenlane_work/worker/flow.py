@@ -42,7 +42,7 @@ __all__ = ["OrderFlow"]
 _log = logging.getLogger("greenlane.work")
 
 _DELIVERY_COUNT: Final = "x-delivery-count"
-#: At the end the store has so long to write down what it was told.
+#: At the end the store has this long to write down what it was told.
 _STORE_S: Final = 3.0
 #: Orders that may wait here for their time beside those that are parked, and steps of the prefetch count. Arbitrary.
 _TIMED_MOST: Final = 1_000
@@ -167,7 +167,7 @@ class OrderFlow:
         """Receive more while a slot is free: what waits here then waits for its key or its time, not for a slot.
 
         So a slow key's orders keep nobody's from being received, and an order that would wait for a slot waits in its
-        queue: other workers may take it, its priority counts, and whoever looks at the queue's length sees it.
+        queue: other workers may take it, its priority counts, and the queue's length counts it.
         """
         qos = self.consumer.qos if self.consumer is not None else None
         if qos is None or not self._grows:
@@ -191,7 +191,7 @@ class OrderFlow:
         return bool(consumer.qos_global or consumer.connection.transport.driver_type != "amqp")
 
     def _too_often(self, order: Order) -> bool:
-        """Whether a message goes elsewhere because it was delivered before: it may have ended whoever took it.
+        """Whether a message goes elsewhere because it was delivered before: it may have ended the worker that took it.
 
         Quorum queues count deliveries and the store counts attempts. Where nobody counts, a message that comes again is
         published again with its count, and the old one acknowledged.
@@ -210,7 +210,7 @@ class OrderFlow:
         return True
 
     def bury_message(self, message: Any, reason: str, error: BaseException) -> None:
-        """To the dead letters, what never became an order; whoever waits for its result gets this error."""
+        """Send what never became an order to the dead letters; waiters for its result get this error."""
         self.totals.received += 1
         self.settlement.bury(self._reading.unreadable(message), "malformed", reason, error)
 
@@ -336,7 +336,7 @@ class OrderFlow:
     def _once_more(self, order: Order, again: Again) -> None:
         if order.delivery.stale:
             forgotten(order)
-            return  # the broker has it: whoever is next in line runs it
+            return  # the broker has it: the next worker runs it
         if again.counted:
             self.totals.retried += 1
             order.note("unknown" if order.late else "failed", again.why)
@@ -380,7 +380,7 @@ class OrderFlow:
             order.copies = []
 
     def give_all_back(self) -> int:
-        """Give unstarted orders back at once; nothing starts any more. Gives how many."""
+        """Return unstarted orders now; nothing starts afterwards. Gives how many."""
         self.parked.open = False
         orders = list(self.parked.waiting())
         for order in orders:

@@ -37,7 +37,7 @@ __all__ = ["GreenOwner", "GreenPool", "GreenRunner", "LoopWatch"]
 _GREEN_SWITCH_S: Final = 0.0005
 #: Between two looks, and between two signs of the loop.
 _LOOK_S: Final = 0.25
-#: A loop that does not turn for so long is worth a word. Arbitrary: a third of the usual heartbeat.
+#: A loop that does not turn for this long is worth a word. Arbitrary: a third of the usual heartbeat.
 _STUCK_S: Final = 3.0
 _FRAMES: Final = 12
 
@@ -211,7 +211,7 @@ class LoopWatch:
         start_new_thread(self._watch, ())
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         self._stopped = True
         self._timer.stop()
 

@@ -1,7 +1,7 @@
 """Each run of an order is a job: for the recording, if there is one, and for the permits of its CPU work.
 
 A job begins when the order could: the first at its publication, each later attempt at the time that it was due again.
-What lies between that and its first instruction is told by what it waited for: the broker's queue, its key's breaker,
+What lies between that and its first instruction is split by what it waited for: the broker's queue, its key's breaker,
 its key's limit, or a free slot.
 """
 

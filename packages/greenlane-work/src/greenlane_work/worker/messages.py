@@ -21,7 +21,7 @@ __all__ = ["OrderReader"]
 
 _log = logging.getLogger("greenlane.work")
 
-#: What key functions raised: a traceback of each kind, or they are told as often as orders come.
+#: What key functions raised: each kind is logged once with its traceback, not for every order.
 _told: set[type[Exception]] = set()
 _TOLD_MOST: Final = 16
 #: Celery's count of `self.replace`: the task that replaces another one has its id.
@@ -70,7 +70,7 @@ class OrderReader:
         order.identity = _identity(headers, request.type, request.id)
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
-        if order.deliveries or order.returns:  # a copy of ours: for the task it is its message once more
+        if order.deliveries or order.returns:  # our copy: for the task it is its message once more
             request.delivery_info["redelivered"] = True
         order.in_doubt |= order.redelivered or order.identity[2] > 0
         order.came = _came(order)

@@ -34,7 +34,7 @@ class Owner(Protocol):
         """Of the owner alone: do one thing at a time of the monotonic clock; what was asked before is forgotten."""
 
     def wait(self, seconds: float) -> None:
-        """Of the owner alone: do what is posted, for at most so long, or until something was."""
+        """Of the owner alone: do what is posted, for at most this long, or until something was."""
 
 
 def do_all(posted: deque[Call]) -> None:

@@ -1,7 +1,7 @@
 """Orders behind the receive and before a thread: parked per key until the upstreams' rules let them start.
 
 One owner calls everything here, the one that owns the channel to the broker; nothing here blocks, and a parked order
-costs its message and some 500 bytes, no thread. Who may start, and who must leave, is decided in `greenlane-policy`.
+costs its message and some 500 bytes, no thread. `greenlane-policy` decides which may start and which must leave.
 
 A retry is parked like any other order once its time has come; until then it waits in a heap, its delivery neither
 acknowledged nor published again: if this process dies, the broker still has it.
@@ -53,7 +53,7 @@ class Parking:
         self._later: list[tuple[int, int]] = []
         self.running = 0
         self.most_parked = 0
-        # False: nothing starts any more.
+        # False: nothing starts.
         self.open = True
 
     def __len__(self) -> int:

@@ -22,7 +22,7 @@ _log = logging.getLogger("greenlane.work")
 
 #: The remote control command; its arguments are `key` and `seconds`.
 COMMAND: Final = "greenlane_pause"
-#: Of what is said again within so long only the first is told to the others. Arbitrary.
+#: Of repetitions within this time only the first is sent to the other workers. Arbitrary.
 _NEWS_NS: Final = 1_000_000_000
 
 
@@ -64,12 +64,12 @@ class Pauses:
                 _log.debug("the other workers were not told to leave %r alone: %r", order.key, failed)
 
     def pause(self, key: str, seconds: float) -> None:
-        """Let no order of this key begin for so long. From any thread."""
+        """Let no order of this key begin for this long. From any thread."""
         until_ns = self._clock_ns() + int(seconds * 1e9)
         self._owner.post(lambda: self._begin(key, until_ns))
 
     def forget(self, key: str) -> None:
-        """Leave its breaker to whoever has just switched it by hand. For the owner."""
+        """Leave its breaker alone: it has just been switched by hand. For the owner."""
         self._until_ns.pop(key, None)
 
     def command(self, _state: Any, key: Any = "", seconds: Any = 0.0) -> None:

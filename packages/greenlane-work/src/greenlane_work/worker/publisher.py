@@ -34,7 +34,7 @@ _log = logging.getLogger("greenlane.work")
 _PAUSE_S: Final = 1.0
 #: Between two attempts at a letter that the broker refuses: it doubles from `_PAUSE_S` up to this. Arbitrary.
 _ASIDE_MOST_S: Final = 60.0
-#: From so many refusals on a letter goes without what it can do without.
+#: After this many refusals a letter is sent without its optional parts.
 _TRIMMED_FROM: Final = 2
 #: A confirmation that takes longer is a lost one. Arbitrary.
 _CONFIRM_S: Final = 10
@@ -53,7 +53,7 @@ class Letter:
     headers: Mapping[str, object]
     #: Asked before each attempt: is the original still ours to settle?
     still: Callable[[], bool]
-    #: Called on the publisher's thread: True = the broker has it, False = it was not to be published any more.
+    #: Called on the publisher's thread: True = the broker has it, False = it was no longer to be published.
     done: Callable[[bool], object]
     #: Names of headers that it can do without, where it is too big with them.
     spare: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class Publisher:
             self._letters.put(visit)
 
     def stop(self) -> None:
-        """End after the letter that is being published; the others are told False."""
+        """End after the letter that is being published; the others get False."""
         self._stopping = True
         self._letters.put(None)
 
@@ -133,7 +133,7 @@ class Publisher:
                 pass
 
     def _together(self, letter: Letter) -> list[Letter]:
-        """Give it, and what waits behind it. One that was refused goes alone: nobody else's is to fail with it."""
+        """Give it, and what waits behind it. One that was refused goes alone, so that no other fails with it."""
         letters = [letter]
         while not letter.failures and len(letters) < _TOGETHER:
             try:

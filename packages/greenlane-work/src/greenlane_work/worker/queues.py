@@ -24,7 +24,7 @@ from greenlane_work.worker.publisher import Letter, Publisher
 
 __all__ = ["QUEUE", "Broker", "Queues", "major_version"]
 
-#: An order that is returned again and again waits longer each time: so many doublings at most.
+#: An order that is returned again and again waits longer each time: at most this many doublings.
 _DOUBLINGS: Final = 4
 #: Of the wait for a time that is far off: 5 s become four days.
 _DOUBLINGS_FAR: Final = 16
@@ -75,7 +75,7 @@ class Queues:
         return self
 
     def watch(self, names: Callable[[], Iterable[str]]) -> None:
-        """Put back what waits for these queues, whoever had returned it; `names` is asked each time."""
+        """Put back what waits for these queues, returned by any worker; `names` is asked each time."""
         self._names = names
 
     def put_back(self) -> float | None:
@@ -87,7 +87,7 @@ class Queues:
         return min(_LOOK_S, self._return_s)
 
     def stop(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self._publisher.stop()
 
     def name(self, message: Any) -> str:
@@ -116,7 +116,7 @@ class Queues:
         return Queue(dead_queue(name), durable=True, queue_arguments=self._quorum() | self._unlimited)
 
     def wait_s(self, returns: int, least_s: float = 0.0) -> float:
-        """How long what was returned so often waits at the broker, unless it must wait longer anyway.
+        """How long what was returned this often waits at the broker, unless it must wait longer anyway.
 
         On RabbitMQ each time has a queue of its own, so there are few of them: an order that must wait for days comes
         back some ten times meanwhile.
@@ -129,7 +129,7 @@ class Queues:
         return float(self._return_s * 2 ** min(int(math.log2(least_s / self._return_s)), _DOUBLINGS_FAR))
 
     def later(self, name: str, seconds: float) -> Queue:
-        """Give the queue in which an order waits for so long."""
+        """Give the queue in which an order waits for this long."""
         if self._broker is Broker.OTHER:
             return Queue(name, durable=True)
         if self._broker is Broker.REDIS:

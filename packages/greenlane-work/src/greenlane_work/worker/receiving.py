@@ -1,6 +1,6 @@
 """Messages are received many at a time: one system call for what py-amqp asks the socket for nine times a message.
 
-Each of its reads, and the two changes of the socket's time-out around each frame, let go of the interpreter's lock.
+Each of its reads, and the two changes of the socket's time-out around each frame, release the interpreter's lock.
 Where other threads wait for that, the owner of the channel then waits for all of them, some fifteen times a message.
 
 `loop_of` is the consumer's loop where Celery's event loop does not run: under gevent, and for brokers without a socket
@@ -105,7 +105,7 @@ def _read(connection: Any) -> None:
         connection.blocking_read(0)  # py-amqp is to meet the end of the connection itself
         return
     transport._read_buffer += received
-    # Whoever takes a message in may read on this connection, or lose it.
+    # The code that takes a message in may read on this connection, or lose it.
     while connection._transport is transport and _is_whole(transport._read_buffer):
         connection.blocking_read()
 

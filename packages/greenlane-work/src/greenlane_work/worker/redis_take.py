@@ -6,7 +6,7 @@ costs about one. Here a script of a few lines takes it and writes it down, and w
 end of a list to the same end blocks until there is an order, and leaves the list as it is.
 
 Orders that are to wait for a while lie in a sorted set beside their queue, by when they are due. Each worker looks for
-those that are; one step moves an order, so two that look at once move it once, and no setting of theirs has a part in
+those that are; one step moves an order, so two that look together move it once, and their settings play no part in
 where it lies.
 
 Cost: one EVALSHA an order, as before one BRPOP. A worker of several queues waits at one of them and looks at the others
@@ -95,7 +95,7 @@ def put_back(channel: Any, queue: str) -> None:
 class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
     """Writes down once what is taken, and gives back what dead workers had, without kombu's lock.
 
-    Whoever asks for that lock and then dies, or stops waiting for a Redis that stands still, has it for five minutes:
+    A worker that asks for that lock and dies, or stops waiting for a Redis that hangs, holds it for five minutes:
     nobody gives anything back meanwhile. Without it two workers may look at once; each order is moved by one of them.
     """
 
@@ -109,7 +109,7 @@ class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
             super().append(message, delivery_tag)
 
     def ack(self, delivery_tag: str) -> None:
-        if self.channel.closed:  # kombu would look for the address of a connection that has none any more
+        if self.channel.closed:  # kombu would look for the address of a connection that has lost it
             raise ConnectionResetError("the connection to Redis is closed")
         super().ack(delivery_tag)
 
@@ -163,7 +163,7 @@ class _Taking:
             client.zadd(queue, {dumps(message): due_s})
 
     def _size(self: Any, queue: str) -> int:
-        # Whoever declares a queue asks for its length, which of a sorted set is an error.
+        # Declaring a queue asks for its length, which for a sorted set is an error.
         return 0 if queue.endswith(LATER) else int(super()._size(queue))  # type: ignore[misc]
 
     @contextlib.contextmanager
@@ -230,7 +230,7 @@ class _Taking:
 
 
 def _too_old(channel: Any) -> bool:
-    """Whether this Redis cannot do it; else it is told the script."""
+    """Whether this Redis cannot do it; else it gets the script."""
     with channel.conn_or_acquire() as client:
         version = str(client.info("server").get("redis_version", "0"))
         numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())

@@ -1,8 +1,8 @@
-"""What Celery is told of an order beside its tracer: its request tables, its events, and the results of dead orders.
+"""What Celery learns of an order beside its tracer: request tables, events, and the results of dead orders.
 
 A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
-task, as Celery itself would: whoever waits for the result, and a chord that counts it, hears of it. So is that of a
-message that became no order, as far as it can be read: its task's id stands in its headers, its chord in its body.
+task, as Celery itself would: waiters for the result, and a chord that counts it, are informed. So is that of a
+message that became no order, as far as it can be read: its task's id is in its headers, its chord in its body.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("greenlane.work")
 
 #: What may be read of a body that the app does not accept: these run nothing.
 _PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
-#: What stands in a body beside the arguments: who else waits for this task.
+#: What a body holds beside the arguments: callbacks, errbacks, chain and chord.
 _WAITING: Final = ("callbacks", "errbacks", "chain", "chord")
 
 
@@ -61,7 +61,7 @@ def scheduled(orders: Iterator[Order]) -> list[dict[str, object]]:
 
 
 def tell(request: Any, event: str, **fields: object) -> None:
-    """Send one of Celery's events. What becomes of it is nothing to the order."""
+    """Send one of Celery's events. A failure does not affect the order."""
     try:
         request.send_event(event, **fields)
     except Exception:

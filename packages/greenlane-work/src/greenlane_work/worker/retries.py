@@ -78,7 +78,7 @@ class RetryBudget:
         self._share = share
         self._per_s = per_s
         self._most = most
-        #: Less than 0: so many retries wait for theirs.
+        #: Less than 0: this many retries wait for theirs.
         self.left = most
         self._since_ns = 0
 
@@ -109,7 +109,7 @@ class Retrying:
         self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s)
         self._share = settings.task_retry_budget_frac
         self._keys_most = settings.task_keys
-        # Of keys that have retried; one that is forgotten begins anew.
+        # Of keys that have retried; one that is forgotten starts from zero.
         self._budgets: OrderedDict[str, RetryBudget] = OrderedDict()
         self._guard = allocate_lock()
 

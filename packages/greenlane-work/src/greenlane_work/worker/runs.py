@@ -27,7 +27,7 @@ __all__ = ["UNTRACED", "HardTimeLimitExceeded", "Result", "Runner", "Runs", "Ser
 
 _log = logging.getLogger("greenlane.work")
 
-#: An attempt that begins at its very deadline has so long; 0 would be no limit.
+#: An attempt that begins at its very deadline has this long; 0 would be no limit.
 _LEAST_S: Final = 0.001
 
 #: Celery's own task, which publishes a chord's body where the result backend cannot count: all that it does follows it.
@@ -62,7 +62,7 @@ class Runner(Protocol):
         """Give how many that were given up have not ended yet."""
 
     def close(self) -> None:
-        """Run no more."""
+        """Stop running."""
 
 
 class Runs:
@@ -140,7 +140,7 @@ class Runs:
                 app=request.app,
             )
         except HardTimeLimitExceeded:
-            raise  # nobody waits for this run any more
+            raise  # this run was abandoned
         except BaseException:
             return 1, ExceptionInfo(), UNTRACED
         finally:

@@ -44,7 +44,7 @@ class Settlement:
         self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
         # Orders that are to be dead letters, and why: delivered again, they are not run again.
         self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
-        # Orders whose copy is on its way to the broker, and what came of the same identity meanwhile.
+        # Orders whose copy is on its way to the broker, and what arrived with the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
         self.results = Results()
         # Set by the step, at each connection.

@@ -1,6 +1,6 @@
 """The end of a worker: bounded, and its exit code says how it went.
 
-First SIGTERM (or Ctrl-C, or SIGQUIT): no more orders; what was not begun goes back at once; what runs has
+First SIGTERM (or Ctrl-C, or SIGQUIT): receiving stops; what was not begun is returned now; what runs has
 `task_shutdown_s`. The second signal ends that wait. What still runs then stays unacknowledged: the broker gives it to
 another worker, and the store says that its outcome is unknown.
 
@@ -30,7 +30,7 @@ __all__ = ["Shutdown"]
 _log = logging.getLogger("greenlane.work")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _INTERRUPTED: Final = 130
-#: What is on its way to the broker has so long when nothing runs any more; then it stays unacknowledged. Arbitrary.
+#: Once nothing runs, what is on its way to the broker has this long; then it stays unacknowledged. Arbitrary.
 _LETTERS_S: Final = 5.0
 _CUT_OFF: Final = 1
 

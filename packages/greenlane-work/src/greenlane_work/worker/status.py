@@ -78,7 +78,7 @@ class Status:
 
 
 def capped(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """Give the rows of the fullest keys, at most so many, and one of all others: sums, and the oldest of them."""
+    """Give the rows of the fullest keys, at most this many, and one of all others: sums, and the oldest of them."""
     rows = sorted(rows, key=lambda row: (-row["running"] - row["parked"], row["key"]))
     named, others = rows[:most], rows[most:]
     if not others:

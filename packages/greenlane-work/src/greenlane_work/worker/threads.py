@@ -69,7 +69,7 @@ class ThreadOwner:
         do_all(self._posted)
 
     def ring(self, at_ns: int, call: Call) -> None:
-        """See Owner. A thread of ours waits: the loop's own timers stand still while the broker is away."""
+        """See Owner. One of our threads waits: the loop's own timers stop while the broker is away."""
         with self._guard:
             self._ring = (at_ns, call)
             if not self._ringing:

@@ -30,7 +30,7 @@ _LOGIN: Final = (
 _KNOCK_S: Final = 4.0
 _AMQP: Final = ("amqp", "amqps", "pyamqp")
 _REDIS: Final = ("redis", "rediss", "sentinel")
-#: What Celery's Redis transport takes when nothing is said, in seconds.
+#: The default of Celery's Redis transport, in seconds.
 _VISIBILITY_S: Final = 3600
 
 
@@ -79,7 +79,7 @@ def check_options(worker: Any) -> None:
 
 
 def check_children(options: Mapping[str, Any], allowed: Collection[str]) -> None:
-    """Look at what is said of processes that this pool has not.
+    """Check options about processes, which this pool does not have.
 
     Args:
         options: of Celery's pool.
@@ -105,7 +105,7 @@ def check(app: Any, allowed: Collection[str], *, longest_s: float, deliveries: i
         app: the Celery app, with its tasks imported.
         allowed: names out of `ALLOWED`.
         longest_s: how long an order may stay unacknowledged here: parked, run, and given time at the end.
-        deliveries: after so many a message goes to the dead letters; the broker must not drop it before.
+        deliveries: after this many a message goes to the dead letters; the broker must not drop it before.
 
     Raises:
         HostError: the first of them.

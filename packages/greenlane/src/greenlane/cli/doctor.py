@@ -29,12 +29,12 @@ __all__ = ["COMMAND"]
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [OPTION ...] [-- COMMAND ...]"
-    parser.add_argument("--json", action="store_true", help="one JSON object; with a COMMAND, what was found in it")
+    parser.add_argument("--json", action="store_true", help="one JSON object; with a COMMAND, its findings")
     command = parser.add_argument_group("with -- COMMAND, as you start the service (gunicorn, uvicorn, granian)")
     command.add_argument("--cpu-ms", metavar="C", help="CPU of a typical request")
-    command.add_argument("--network-ms", metavar="S", help="what it waits for others")
-    command.add_argument("--check-live", action="store_true", help="also start it, and count its listeners")
-    command.add_argument("--strict", action="store_true", help="exit 1, too, where a setting does nothing or harms")
+    command.add_argument("--network-ms", metavar="S", help="time that it waits for the network")
+    command.add_argument("--check-live", action="store_true", help="also start the server, and count its listeners")
+    command.add_argument("--strict", action="store_true", help="also exit 1 if a setting does nothing or harms")
     declare_settings(parser, installed(), shown=())
 
 

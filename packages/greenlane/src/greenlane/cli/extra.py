@@ -19,7 +19,7 @@ def needed(extra: str, attempted: str) -> Iterator[None]:
         attempted: what the command does, as a verb phrase.
 
     Raises:
-        SettingsError: a package is missing that is not ours; one of ours is a bug and stays ModuleNotFoundError.
+        SettingsError: a third-party package is missing. A missing module of Greenlane is a bug: ModuleNotFoundError.
     """
     try:
         yield

@@ -19,9 +19,12 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mode", choices=MODES, help="on = permits in force, observe = only count, off = plain threads")
     parser.add_argument("--route", help='this route only, as `greenlane top` shows it ("GET /bikes/<id>")')
     parser.add_argument(
-        "--preempt-ms", type=float, metavar="MS", help="phases over so much CPU stand still while others go before "
-        "them, from now on (CPython 3.12 and later); 0 = none. Not for one route alone",
-    )  # fmt: skip
+        "--preempt-ms",
+        type=float,
+        metavar="MS",
+        help="stop phases that have used this much CPU while others go before them, from now on (CPython 3.12 and "
+        "later); 0 = never. Not for one route alone",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     declare_running(parser)
 
@@ -47,7 +50,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 def _check_route(arguments: argparse.Namespace, output: Output) -> None:
     """Refuses a route that no process knows: switched, it would change nothing and look as if it had.
 
-    One that knows it is enough: the others meet it later and are told now.
+    One process that knows it is enough: the others meet it later and get the mode now.
     """
     found, _ = answers(arguments, {"do": "show"}, output)
     known = {str(row["route"]) for answer in found for row in answer["learned"]}

@@ -66,7 +66,7 @@ def described(summary: str, examples: Sequence[str]) -> dict[str, Any]:
     """The options of a parser that say what a command is for, and show its use."""
     lines = "".join(f"\n  {example}" for example in examples)
     options = {"help": summary, "description": summary[:1].upper() + summary[1:] + "."}
-    return {**options, "epilog": f"examples:{lines}".replace("%", "%%")} if examples else options
+    return {**options, "epilog": f"examples:{lines}"} if examples else options
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

@@ -19,7 +19,7 @@ from greenlane.errors import GreenlaneError
 
 __all__ = ["run"]
 
-# Two ways to run that are no commands of ours.
+# Two ways to run that are not our commands.
 _HINTS: Final = {
     "Run": (
         "  gunicorn      gunicorn -k greenlane.hosts.gunicorn.Worker --threads 64 app:app",

@@ -14,7 +14,7 @@ LATENCY: Final = 4
 
 
 class Recent:
-    """One histogram over the last `span_s` seconds; before so long has passed, since the first look."""
+    """One histogram over the last `span_s` seconds; before this long has passed, since the first look."""
 
     def __init__(self, span_s: float) -> None:
         self._span_s = span_s

@@ -35,12 +35,12 @@ __all__ = ["COMMAND"]
 
 #: How long a look for signals and ended processes may take, seconds.
 _LOOK_S: Final = 0.5
-#: A process that was forked at the command's end has so long to write its first segment, s.
+#: A process that was forked at the command's end has this long to write its first segment, s.
 _APPEARS_S: Final = 1.0
-#: Progress is said first after so long, then each time the time has doubled, at most a minute apart.
+#: Progress is shown first after this long, then each time the time has doubled, at most a minute apart.
 _FIRST_WORD_S: Final = 4.0
 _LONGEST_SILENCE_S: Final = 60.0
-#: Jobs of a larger recording are not counted at its end: it takes a second for each so many.
+#: Jobs of a larger recording are not counted at its end: counting this many takes a second.
 _COUNTED_MB: Final = 20
 _MOST_SECONDS: Final = 7 * 86_400
 _UNITS_S: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
@@ -54,16 +54,18 @@ _NOT_RECORDED: Final = (
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="the recording (greenlane-DATE-TIME.glr)")
-    parser.add_argument("--force", action="store_true", help="write over an existing recording")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing recording")
     parser.add_argument(
         "--max-mb",
         metavar="N",
-        help=f"bound of the recording, the oldest goes first ({SETTINGS['record_max_mb'].default:g})",
+        help=f"size limit; the oldest events are dropped first ({SETTINGS['record_max_mb'].default:g})",
     )
-    parser.add_argument("--seconds", metavar="N", type=_seconds, help="record so long; the command goes on")
+    parser.add_argument(
+        "--seconds", metavar="N", type=_seconds, help="stop recording after N seconds; the command goes on"
+    )
     parser.add_argument("--pid", metavar="PID", type=int, help="record a service that runs, until Ctrl-C or --seconds")
-    parser.add_argument("--last", metavar="TIME", type=_duration, help="keep only the last of it: 90s, 10m, 2h")
-    parser.add_argument("--snapshot", action="store_true", help="save what TARGET has of the last TIME into FILE")
+    parser.add_argument("--last", metavar="TIME", type=_duration, help="keep only the last 90s, 10m, 2h …")
+    parser.add_argument("--snapshot", action="store_true", help="save the last TIME of TARGET to FILE")
     parser.add_argument(
         "--when",
         metavar="TRIGGER",
@@ -71,13 +73,13 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         default=[],
         help='with --snapshot: wait, and save at each "GET /x p99 > 500ms", "lag > 100ms", "5xx > 1%%", and SIGUSR1',
     )
-    parser.add_argument("--no-stacks", action="store_true", help="do not sample stacks of who makes others wait")
+    parser.add_argument("--no-stacks", action="store_true", help="do not sample the stacks of what makes others wait")
     parser.add_argument(
-        "--off", action="store_true", help="with a COMMAND: begin switched off; else: switch TARGET off"
+        "--off", action="store_true", help="with a COMMAND: start switched off; else: switch TARGET off"
     )
     parser.add_argument("--on", action="store_true", help="switch TARGET on")
-    parser.add_argument("--status", action="store_true", help="show TARGET")
-    parser.add_argument("--merge", action="store_true", help="make FILE of a FILE.parts that was left behind")
+    parser.add_argument("--status", action="store_true", help="show the state of TARGET")
+    parser.add_argument("--merge", action="store_true", help="merge a FILE.parts that was left behind into FILE")
     parser.add_argument("--json", action="store_true", help="with --on, --off, --status: one JSON object")
     parser.add_argument(
         "rest",
@@ -406,7 +408,7 @@ def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
 
 
 def _jobs(parts: Parts) -> int:
-    """Jobs of the processes that run now; 0 where nobody answers. Who answers has written down what happened so far."""
+    """Jobs of the running processes; 0 if none answers. A process that answers has written all its events."""
     jobs = 0
     with contextlib.suppress(GreenlaneError):
         for process in processes(parts.control_dir()):

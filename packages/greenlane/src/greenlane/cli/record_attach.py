@@ -57,7 +57,7 @@ class Attached:
         self._directory = _directory_of(pid)
 
     def record(self, seconds: float | None) -> int:
-        """Record for so long, or until Ctrl-C; give how many processes were.
+        """Record for this long, or until Ctrl-C; give how many processes were.
 
         Raises:
             ControlError: none could be.
@@ -91,7 +91,7 @@ class Attached:
         else:
             directory = self._directory
         (self._parts.folder / CONTROL).write_text(str(directory), encoding="utf-8")
-        if os.geteuid() == 0:  # they write there, as whom they are
+        if os.geteuid() == 0:  # the processes write there as their own user
             about = Path(f"/proc/{self._pid}").stat()
             os.chown(self._parts.folder, about.st_uid, about.st_gid)
         return directory

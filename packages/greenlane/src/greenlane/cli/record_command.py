@@ -33,7 +33,7 @@ _WATCHED: Final = {*_PASSED_ON, signal.SIGCHLD}
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 #: A process's begin is known to a hundredth of a second, its file's time to a few.
 _SLACK_S: Final = 0.1
-#: Two SIGINT within so many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
+#: Two SIGINT within this many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
 _SAME_S: Final = 0.2
 
 
@@ -76,7 +76,7 @@ class RecordedCommand:
         self._interrupted_s = -_SAME_S
 
     def wait(self, seconds: float) -> signal.Signals | None:
-        """Wait for it to end or for a signal, so long at most; give the signal, which has been passed on.
+        """Wait for it to end or for a signal, this long at most; give the signal, which has been passed on.
 
         The second Ctrl-C kills the command and all that it has started.
         """

@@ -112,7 +112,7 @@ class Parts:
         return self.folder
 
     def end(self) -> None:
-        """Say that the recording is over: no process starts recording here any more."""
+        """Mark the recording as ended: no further process starts recording here."""
         with contextlib.suppress(OSError):
             (self.folder / ENDED).touch()
 

@@ -26,7 +26,7 @@ __all__ = ["Remote"]
 _WAITS_S: Final = 5.0
 _LOOK_S: Final = 0.05
 _PACKAGE: Final = Path(greenlane.__file__).parent
-#: Names of its own, gone when it ends. What fails is told in a file: the program's stderr is not ours.
+#: Names of its own, gone when it ends. Errors are written to a file: the program's stderr is not ours.
 _SCRIPT: Final = """\
 def _(package, directory, opens, answer):
     import importlib.util, sys
@@ -62,7 +62,7 @@ class Remote:
 
     def __init__(self, pid: int) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="greenlane-attach-"))
-        if os.geteuid() == 0:  # they make their sockets there, as whom they are
+        if os.geteuid() == 0:  # the processes make their sockets there as their own user
             about = Path(f"/proc/{pid}").stat()
             os.chown(self.directory, about.st_uid, about.st_gid)
         self._asked: set[int] = set()

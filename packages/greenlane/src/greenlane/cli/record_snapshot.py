@@ -92,7 +92,7 @@ def save(target: str, file: Path, last_s: float | None, output: Output, *, force
 
     Args:
         target: as for `record_live.found`.
-        last_s: only files that were written to in the last so many seconds; None = all.
+        last_s: only files written to in this many last seconds; None = all.
 
     Raises:
         GreenlaneError: there is no such recording, or FILE cannot be written.
@@ -133,7 +133,7 @@ def _save(
     segments: list[Path] = []
     for folder in sorted({str(record["folder"]) for record in records}):
         segments += [path for path in segments_in(Path(folder)) if path.stat().st_mtime >= since_s]
-    # The folder may be older than the machine's last start. Those who answer write since then.
+    # The folder may be older than the machine's last boot. Processes that answer have written since then.
     newest = max(segments, key=lambda path: path.stat().st_mtime, default=None)
     if newest is not None:
         segments = [path for path in segments if boot_of(path) in ("", boot_of(newest))]

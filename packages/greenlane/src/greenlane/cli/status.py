@@ -15,7 +15,7 @@ _COLUMNS: Final = ("pid", "mode", "jobs", "granted", "waited", "wait_ms")
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="one JSON object, a row a process")
+    parser.add_argument("--json", action="store_true", help="one JSON object, one row per process")
     declare_running(parser)
 
 

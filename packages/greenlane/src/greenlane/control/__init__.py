@@ -18,7 +18,7 @@ a placed function is one with "placement" and "reason" besides.
 "failed_frac", "slow_frac", "started", "ok", "failed", "timed_out", "refused"}]}; `breaker` opens or closes the breaker
 of one key by hand.
 
-Each process that is told a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
+Each process with a `control_dir` listens on `<control_dir>/<pid>.sock`, mode 0600. A connection carries one
 request and one answer, a line of JSON each:
 
     {"do": "show"}                                        -> {"ok": true, "pid", "mode", "counters", "learned": [...]}

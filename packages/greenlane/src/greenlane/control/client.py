@@ -54,7 +54,7 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
     """The answer of the process behind a control socket.
 
     Raises:
-        ControlError: nobody listens, no answer in time, no answer of ours, or a refusal (with its reason and hint).
+        ControlError: nothing listens, no answer in time, another program's answer, or a refusal (with reason and hint).
     """
     until = time.monotonic() + timeout_s
     try:
@@ -74,7 +74,9 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
         raise _unreached(path, "an answer in JSON", "use the Greenlane version of the process") from None
     if not isinstance(answer, dict) or answer.get("ok") is not True:
         told = answer if isinstance(answer, dict) else {}
-        raise ControlError(str(told.get("error", "ask a process: no answer of ours")), hint=str(told.get("hint", "")))
+        raise ControlError(
+            str(told.get("error", "ask a process: its answer is not Greenlane's")), hint=str(told.get("hint", ""))
+        )
     return answer
 
 

@@ -27,7 +27,7 @@ PATH_MAX_BYTES: Final = 107
 PID_MAX: Final = 4_194_304
 # A route's name and its frame; arbitrary beyond that.
 REQUEST_MAX_BYTES: Final = 8192
-# 512 routes of 32 phases are 3 MB; more is no answer of ours.
+# 512 routes of 32 phases are 3 MB; a longer answer is not ours.
 ANSWER_MAX_BYTES: Final = 64 << 20
 
 # Error numbers of connect() where somebody listens: EAGAIN = and is busy, EACCES = for another user.
@@ -120,7 +120,7 @@ def _unusable(directory: Path, error: Exception) -> SettingsError:
 
 
 def connecting(path: Path) -> int:
-    """The error number of connecting; ECONNREFUSED at a socket = nobody listens any more."""
+    """The error number of connecting; ECONNREFUSED at a socket = its process has ended."""
     # The operating system's, also where green threads have replaced `socket.socket`.
     with contextlib.closing(_socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)) as probe:
         probe.setblocking(False)

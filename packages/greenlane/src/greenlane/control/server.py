@@ -96,7 +96,7 @@ class Server:
 
 
 def remove_stale(control_dir: str | Path) -> None:
-    """Remove the sockets that nobody listens on any more. What cannot be read or removed is left alone."""
+    """Remove sockets without a listener. What cannot be read or removed is left alone."""
     with contextlib.suppress(OSError):
         for name in os.listdir(control_dir):
             path = Path(control_dir, name)
@@ -216,6 +216,6 @@ def _refused(error: str, hint: str) -> dict[str, object]:
     return {"ok": False, "error": error, "hint": hint}
 
 
-#: Fields of an answer, and who gives them: what is recorded, what orders do, how a service stands, who takes turns.
+#: Fields of an answer, and the part that gives them: recording, orders, state of the service, permits.
 _BESIDES: Final = {"record": "recorded", "tasks": "tasks", "serve": "served", "turns": "turns"}
 _SWITCHES: Final = {"mode": _switch, "record": _record, "breaker": _breaker, "attach": _attach, "detach": _attach}

@@ -61,7 +61,7 @@ class SpanTimes:
             return
         context = span.get_span_context()
         self._traced(context.trace_id >> 64, context.trace_id & _LOW, context.span_id)
-        # Of several processors on one span the last one speaks: no span is told twice.
+        # Of several processors on one span the last one writes: no span is written twice.
         original = getattr(span.end, "original", span.end)
 
         def end(*args: Any, **kwargs: Any) -> Any:

@@ -4,7 +4,7 @@ Why not prometheus_client: it would come into every guest process, with a regist
 mode that writes files, for the fifty lines that the format takes. A service that has it already serves both: this text
 is one more body on one more path.
 
-Behind several workers a scrape reaches any one of them. Each process therefore says who it is in its labels (the host
+Behind several workers a scrape reaches any one of them. Each process therefore names itself in its labels (the host
 passes `worker` and `pid`): sum over them in the query; without them the counters of two workers look like one that
 keeps being reset.
 

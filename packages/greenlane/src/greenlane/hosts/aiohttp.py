@@ -6,12 +6,12 @@
 
     app = web.Application(middlewares=[deadlines])         # for `await greenlane.run(fn, x)` in async views
 
-A synchronous view is learned by its name: one that computes and does not block runs on the heavy lane, in order;
-anything else (it blocks, does both, or is new) on one of up to `threads` threads, where its heavy phases take turns.
-`@greenlane.light` keeps it on the loop: only for what never blocks.
+Greenlane learns each synchronous view by its name. A view that computes and does not block runs on the heavy lane, one
+call after the other. Any other view (it blocks, does both, or is new) runs on one of up to `threads` threads, where its
+heavy phases take turns. `@greenlane.light` keeps a view on the loop: only for views that never block.
 
-A deadline in the request's headers, or of its lane, holds for the view, for `greenlane.run` and for
-`greenlane.checkpoint()`. Late: 504. Refused, since `placed_queue` calls wait: 503 with Retry-After.
+A deadline from the request's headers, or of its lane, applies to the view, to `greenlane.run` and to
+`greenlane.checkpoint()`. A late request gets 504. If `placed_queue` calls are waiting, it gets 503 with Retry-After.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def placed_view(*, body: bool = False) -> Callable[[View], AsyncView]: ...
 def placed_view(view: View | None = None, /, *, body: bool = False) -> AsyncView | Callable[[View], AsyncView]:
     """Make a view of a synchronous function, or of a synchronous method of a `web.View`.
 
-    It is called with the request (a method: with its object), and gives a response; what it raises is raised to
-    aiohttp. It runs on another thread: `await` what it needs before, in an async view, and use `greenlane.run`.
+    It gets the request (a method: its object) and returns a response; aiohttp gets its exceptions. It runs on another
+    thread. If it needs something awaited first, write an async view and call `greenlane.run` there.
 
     Args:
         view: the function.
@@ -66,7 +66,7 @@ def placed_view(view: View | None = None, /, *, body: bool = False) -> AsyncView
 
 @web.middleware
 async def deadlines(request: web.Request, handler: AsyncView) -> web.StreamResponse:
-    """Give each request the deadline that it brings, and answer 504 and 503: a middleware."""
+    """A middleware: applies the deadline of each request's headers, and answers 504 and 503."""
     with _answered(request):
         return await handler(request)
 

@@ -1,14 +1,13 @@
-"""ASGI middleware: one line that keeps an application's CPU work from its event loop and from its other requests.
+"""ASGI middleware: one line that moves an application's CPU work off its event loop.
 
     app = Greenlane(app)                  # or: app.add_middleware(Greenlane)
 
-- Synchronous endpoints, dependencies and background tasks of Starlette and FastAPI go to the thread that suits them, by
-  what was learned: `asgi_threads`. Asynchronous code stays on the loop; `greenlane.run` moves what computes there.
-- A deadline in the request's headers, or of its lane, holds for `greenlane.run` and `greenlane.checkpoint()`. What they
-  raise becomes an answer, if none has begun: 504 for DeadlineExceeded, 503 for Overloaded.
-- Each HTTP request is a job of the recording, under servers that are not observed by themselves (uvicorn and hypercorn
-  are). What a middleware cannot know is when the request's bytes arrived if the server reads them elsewhere: then its
-  clock starts when its task was made.
+- Synchronous endpoints, dependencies and background tasks of Starlette and FastAPI run on a thread chosen by what was
+  learned: `asgi_threads`. Asynchronous code stays on the loop; `greenlane.run` moves its computations.
+- A deadline from the request's headers, or of its lane, applies to `greenlane.run` and `greenlane.checkpoint()`. Their
+  exceptions become answers if the response has not started: 504 for DeadlineExceeded, 503 for Overloaded.
+- Each HTTP request is a job of the recording, also under servers that are not observed (uvicorn and hypercorn are). If
+  such a server reads requests elsewhere, a request's clock starts when its task is made, not when its bytes arrive.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _tokens(loop: Any, anyio: Any, *, short: bool) -> _Tokens | None:
 
 
 class _Tokens:
-    """One token: anyio's own, which a program may count, and while all of them are borrowed one of ours."""
+    """One token: anyio's own, which a program may count, or ours while all of those are borrowed."""
 
     __slots__ = ("_borrowed", "_default", "_full", "_more")
 

@@ -6,15 +6,15 @@
         return render_template("quote.html", rows=computed(request.get_json()))
 
 The view runs on the heavy lane, in a copy of its request's context: `request`, `session` and `g` are that request's.
-What it gives becomes a response there as well (JSON and all); the parts of a streamed one are calls of their own. What
-it raises goes to the application's error functions. What is learned to be light runs where it is.
+Its response is made there too; each part of a streamed response is a call of its own. Its exceptions go to the
+application's error functions. Views learned to be light run inline.
 
-The request's body is read before. Apart from that the view must not wait on gevent: another thread has another hub, and
-a socket or a pool of connections belongs to one of them. Fetch in a view without this, and place the rest:
-`greenlane.run(render, order)`. `stream_with_context` needs Flask 3.1.2.
+The request's body is read first. The view must not use gevent's sockets or pools: another thread has another hub, and
+a socket belongs to one hub. Fetch in an ordinary view, and place only the rest: `greenlane.run(render, order)`.
+`stream_with_context` needs Flask 3.1.2.
 
-A deadline in the request's headers, or of its lane, holds for the view. Late: 504. Refused, since `placed_queue` calls
-wait: 503 with Retry-After. Under servers with threads a view runs right here: there permits give it its turn.
+A deadline from the request's headers, or of its lane, applies to the view. A late request gets 504. If `placed_queue`
+calls are waiting, it gets 503 with Retry-After. Under servers with threads a view runs inline, under permits.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Streamed:
         self._iterator = iter(parts)
         self._context = context
         self._lock = allocate_lock()
-        # Whether a part is being made, and whether nobody waits for it any more.
+        # Whether a part is being made, and whether its caller has left.
         self._busy = self._left = False
 
     def made(self) -> Any:
@@ -154,7 +154,7 @@ def _run(fn: Callable[..., Any], due_ns: int, *args: Any) -> Any:
 
 
 def _in(context: contextvars.Context, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call `fn` in a context that knows, for its checkpoints, who waits: as this one does."""
+    """Call `fn` in a context with the caller of this one, for its checkpoints."""
     return context.run(_known, deadline.CURRENT.get(), deadline.surrounding_ns(), fn, args, kwargs)
 
 

@@ -1,6 +1,6 @@
-"""What the decorators of views have in common: when a request is due, and what is said of one that is late or refused.
+"""What the decorators of views have in common: when a request is due, and the answer to one that is late or refused.
 
-Under a host of ours its settings hold; elsewhere (gevent's hub bears no permits of ours) those of this process.
+Under one of our hosts its settings hold; elsewhere (gevent's hub cannot have permits) those of this process.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class Pool(Generic[T]):
                 seat.since_ns = time.monotonic_ns()
                 try:
                     self._serve(item)
-                except BaseException as error:  # a bug of ours: told, and the thread lives on
+                except BaseException as error:  # our bug: logged, and the thread lives on
                     threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
                 del item
                 self._next(seat)
@@ -205,7 +205,7 @@ class Pool(Generic[T]):
         self._seats.discard(seat)
 
     def _give_up(self, seat: _Seat[T]) -> None:
-        """The thread ends: nobody waits for its seat any more, and what it was given goes to another thread."""
+        """The thread ends: its seat is no longer needed, and its work goes to another thread."""
         with self._guard:
             if seat not in self._seats:
                 return  # it left in order

@@ -25,7 +25,7 @@ class Shedding:
 
     def __init__(self, lanes: Iterable[str]) -> None:
         rule = ShedRule.of()
-        #: Who waited less has no use for its deadline: it may be left unread.
+        #: A request that waited less needs no check of its deadline: the header may be left unread.
         self.waited_ns = rule.waited_ns
         self._lanes = {name: Shed(**vars(rule)) for name in (*lanes, "")}
         self._none = self._lanes[""]

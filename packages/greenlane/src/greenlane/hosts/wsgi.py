@@ -3,10 +3,10 @@
     app = Greenlane(app)
 
 Works under gunicorn's gthread, waitress, cheroot, granian's WSGI: any server that runs each request on a thread.
-mod_wsgi is untested, and needs the main interpreter (`WSGIApplicationGroup %{GLOBAL}`). What a middleware cannot know
-or do: when the request was accepted (its clock starts when the server calls it), and answering on time while the work
-goes on (a late answer becomes a 504 when the application returns, when one of its blocking calls raises
-DeadlineExceeded, or at `greenlane.checkpoint()`). `greenlane.hosts.gunicorn.Worker` does both.
+mod_wsgi is untested, and needs the main interpreter (`WSGIApplicationGroup %{GLOBAL}`). A middleware has two limits.
+Its clock starts when the server calls it, not when the request was accepted. It cannot answer while the work goes on: a
+late answer becomes a 504 when the application returns, when one of its blocking calls raises DeadlineExceeded, or at
+`greenlane.checkpoint()`. `greenlane.hosts.gunicorn.Worker` does both.
 
 Cost: `make bench`, "greenlane-middleware"; about 2 us a chunk of an iterable response.
 """

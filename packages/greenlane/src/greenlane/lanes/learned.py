@@ -38,12 +38,12 @@ __all__ = ["SCHEMA", "StoredChoice", "load", "load_placed", "merge_into"]
 
 SCHEMA: Final = "greenlane.learned/2"
 _BY_NUMBER: Final = "greenlane.learned/1"
-#: A file beyond this is none of ours: 512 routes of 64 phases take about 6 MB.
+#: A larger file is not ours: 512 routes of 64 phases take about 6 MB.
 _LARGEST_BYTES: Final = 16 * 2**20
 #: How long a write waits for another's: the exit of a process must not hang on it.
 _LOCK_S: Final = 1.0
 
-#: Places of code that is no more would stay for ever.
+#: Places of deleted code would stay for ever.
 _MOST_PHASES: Final = 64
 
 _Stored = TypeVar("_Stored")

@@ -4,7 +4,7 @@
        │                  ├─────fail─────> failed
        └──cancel, fail────┴────cancel────> cancelled
 
-Each arrow happens once, whatever threads race for it; the loser is told False. A call that is cancelled, or fails at
+Each arrow happens once, whatever threads race for it; the loser gets False. A call that is cancelled, or fails at
 its deadline, while its function runs has ended for its *caller*: the function meets the reason at its next
 `greenlane.checkpoint()`, and what it gives later is dropped.
 """
@@ -41,7 +41,7 @@ _WAITING, _RUNNING, _FINISHED = State.WAITING, State.RUNNING, State.FINISHED
 _FAILED, _CANCELLED = State.FAILED, State.CANCELLED
 _LIVE: Final = (_WAITING, _RUNNING)
 _HERE: Final = Path(__file__).resolve().parent
-#: Frames of ours, for tracebacks: this package, and the function that people call.
+#: Our frames, for tracebacks: this package, and the function that people call.
 _OURS: Final = (f"{_HERE}/", f"{_HERE.parent}/wiring/placed_calls.py")
 
 
@@ -101,7 +101,7 @@ class Call:
             name: what it is learned and shown as; "" = nothing is.
             deadline_ns: when its caller stops to wait, monotonic; 0 = never.
             context: what the function's context variables are; None = a copy of the caller's.
-            expected_ns: how long it is expected to run, for those who order calls; 0 = unknown.
+            expected_ns: how long it is expected to run, for the order of calls; 0 = unknown.
             job: the caller's job in the recording; 0 = none.
         """
         self.fn = fn
@@ -121,9 +121,9 @@ class Call:
         self.in_band = self.out_of_band = 0
         # How many calls may run on the native thread's side at once while this one does: it leaves the GIL to others.
         self.width = 1
-        # What is to be measured of it, for whoever learns from it.
+        # What is to be measured of it, for what is learned.
         self.cost: Any = None
-        # Of the executor that has it, and nobody else's.
+        # Used only by the executor that has it.
         self.ticket = 0
         # The event loop in which it runs, if it runs where its caller is; see `Placement.run`.
         self.home: object = None
@@ -154,7 +154,7 @@ class Call:
         return self._end(_FAILED, error)
 
     def cancel(self) -> bool:
-        """End it for its caller: a waiting call never begins, a running one is told at its next checkpoint.
+        """End it for its caller: a waiting call never begins, a running one raises at its next checkpoint.
 
         False = it has ended before.
         """
@@ -260,7 +260,7 @@ class Inline:
 
 
 def without_ours(error: BaseException) -> BaseException:
-    """Give `error` without the frames of ours that its traceback begins with, to be raised again by one frame.
+    """Give `error` without our frames at the beginning of its traceback, to be raised again by one frame.
 
     Its reader sees the caller's frames and the function's, without ours between.
     """

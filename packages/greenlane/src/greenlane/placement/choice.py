@@ -1,6 +1,6 @@
 """One placed function: where its calls run, what they have cost, and why they run there.
 
-The decision is core's (`_native.Chooser`); here is what it is told, and what is kept besides for people to read.
+The native `_native.Chooser` decides. This module gives it measurements, and keeps what people read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEASURE, INSPECT, PREPARE = 8, 16, 32
 _PLACE: Final = 3
 #: Of 1000: calls that are without the GIL for this share may run beside each other, on threads of their own.
 _RELEASED: Final = 700
-#: One whose thread computes for less than one part in so many of its time sleeps, or waits: cores do not bound those.
+#: A call that uses CPU for less than 1 / this of its time sleeps or waits: cores do not limit it.
 _LEAST_CPU: Final = 8
 _MOST_SLEEPERS: Final = 32
 #: What copying costs beyond the two ends, a megabyte.

@@ -1,6 +1,6 @@
 """What runs calls somewhere else: one interface for threads, processes and fleets.
 
-`packages/greenlane/tests/placement/test_executor_contract.py` holds every implementation to what is said here.
+`packages/greenlane/tests/placement/test_executor_contract.py` tests every implementation against this contract.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Executor(Protocol):
     """Runs calls. All methods may be called on any thread."""
 
     def submit(self, call: Call) -> None:
-        """Take a call; it ends, sooner or later, whatever happens to whoever runs it. Never blocks.
+        """Take a call; it ends, sooner or later, whatever happens to the worker that runs it. Never blocks.
 
         Raises:
             Overloaded: at once, when the bounded queue is full.

@@ -1,6 +1,6 @@
 """Waiting for a call in a greenlet: the hub goes on, and an async watcher brings the greenlet back.
 
-The watcher is told from a native thread, and must not be after it has been closed: a lock stands between the two.
+A native thread wakes the watcher, and must not do so after it has been closed: a lock prevents that.
 """
 
 from __future__ import annotations

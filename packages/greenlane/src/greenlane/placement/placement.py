@@ -65,7 +65,7 @@ _RUNNING: Final = (Call, Inline)
 _DRIVEN: Final = (CoroutineType, GeneratorType)
 #: Placements outside this process.
 _ELSEWHERE: Final = ("process", "cluster")
-#: A call that has used less than one part in so many of its time as CPU has blocked where no probe sees it. Not less
+#: A call that has used less than 1 / this of its time as CPU has blocked where no probe sees it. Not less
 #: parts: a crowded machine, or a throttled container, gives who computes no more than this.
 _LEAST_CPU: Final = 8
 #: How often a call that is measured is looked at: each look interrupts it, and one of 2 ms needs more than two.
@@ -93,7 +93,7 @@ class Placement:
         # The permits that keep the interval short from one call of the lane to the next. Never taken away again:
         # another thread of the lane may be about to keep it, and must find them when it rests.
         self._linger: Permits | None = None
-        #: How many threads blocking functions may have, where a host of ours provides them.
+        #: How many threads blocking functions may have, where one of our hosts provides them.
         self.threads = settings.threads
         self._permits = permits
         self._rule = CallRule.of(settings)
@@ -502,7 +502,7 @@ class Placement:
         return found
 
     def _kept_long(self) -> bool:
-        """Whether calls have kept a loop for as long as one may, together; then they begin to count anew."""
+        """Whether calls together have used the time that they may keep a loop; then the count restarts."""
         if self._kept_ns < self._rule.light_ns:
             return False
         self._kept_ns = 0

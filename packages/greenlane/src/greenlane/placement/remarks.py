@@ -14,7 +14,7 @@ from greenlane.placement.source import remarks
 
 __all__ = ["after", "at_first_sight", "before"]
 
-#: A list of at least so many dicts takes a loop a millisecond, and so does so much that is pickled. Arbitrary beyond.
+#: A list of this many dicts, or this much to pickle, takes a loop a millisecond. Otherwise arbitrary.
 _MANY: Final = 100
 _MUCH_BYTES: Final = 256 << 10
 #: Calls of a pinned function after which they count as short.

@@ -22,7 +22,7 @@ __all__ = ["remarks", "stays"]
 _CHANGES: Final = frozenset(
     "add append clear discard extend insert pop popleft popitem remove reverse setdefault sort update".split()
 )
-#: Arguments by which libraries are told how many threads to use.
+#: Arguments that set the number of threads of libraries.
 _THREADS: Final = ("thread_count", "n_jobs", "nthread", "num_threads")
 _FunctionNode = ast.FunctionDef | ast.Lambda
 

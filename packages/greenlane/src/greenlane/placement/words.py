@@ -11,7 +11,7 @@ __all__ = ["reason"]
 
 Seen = Sequence[tuple[int, int, int]]
 _RELEASED: Final = 700
-#: Callers that wait so many times longer than a call takes wait for their turn.
+#: Callers that wait this many times longer than a call takes wait for their turn.
 _CROWDED: Final = 1.5
 
 

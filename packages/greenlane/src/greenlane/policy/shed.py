@@ -10,7 +10,7 @@ __all__ = ["ShedRule"]
 _NS_PER_MS: Final = 1_000_000
 #: Shorter waits are no queue: the time of a hand-over on a busy machine.
 _WAITED_MS: Final = 5
-#: A queue stands when for so long, and for so many requests, nobody came without having waited. Arbitrary: longer than
+#: A queue is persistent when for this long, and for this many requests, each had to wait. Arbitrary: longer than
 #: the bursts of arrivals that a service below capacity has, shorter than any deadline worth keeping.
 _STANDS_MS: Final = 100
 _STANDS_COUNT: Final = 3

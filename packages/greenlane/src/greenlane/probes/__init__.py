@@ -1,4 +1,4 @@
-"""Blocking calls seen: probes turn what a thread waits for into phase events, whoever wrote the code.
+"""Blocking calls seen: probes turn what a thread waits for into phase events, in any code.
 
 For permits and for the recording:
 

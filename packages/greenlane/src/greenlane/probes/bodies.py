@@ -1,4 +1,4 @@
-"""Python functions that run something of ours while they stay the very objects that they are.
+"""Run our code in Python functions, without replacing the function objects.
 
 A function's `__code__` is exchanged for one that calls us with all its arguments; its own code goes on in a copy that
 only we call. So `is`, pickle, `inspect.signature`, `inspect.getsource`, bound methods and names that were copied before
@@ -21,7 +21,7 @@ _CALLS: Final = "greenlane_calls"
 _VARARGS: Final = 0x4
 _VARKEYWORDS: Final = 0x8
 _COROUTINE: Final = 0x80
-#: Generators, those that are coroutines too, asynchronous ones. Their frames are objects of the program: a call of ours
+#: Generators, those that are coroutines too, asynchronous ones. Their frames are objects of the program: our call
 #: in their place would make another kind.
 _GENERATES: Final = 0x20 | 0x100 | 0x200
 
@@ -55,7 +55,7 @@ def unwrap(function: FunctionType, make: Callable[[Any], Any]) -> bool:
 
 
 class _Body:
-    """What a function does while something of ours stands before its own code."""
+    """What a function does while our code precedes its own."""
 
     def __init__(self, function: FunctionType) -> None:
         self._function = function

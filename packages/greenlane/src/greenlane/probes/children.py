@@ -1,7 +1,7 @@
 """Children of a job on other threads: what a job hands to a thread pool, or starts as a thread, works for that job.
 
 Recording only. The worker threads of a pool belong to nobody, even if a job's `submit` starts them; what they run
-belongs to who submitted it, and its delay until it begins is a wait for the pool. Under gevent's monkey patch the
+belongs to its submitter's job, and its delay until it begins is a wait for the pool. Under gevent's monkey patch the
 "threads" are greenlets, and the same holds for them.
 
 Not seen: pools of other libraries that start their threads themselves and hand work over in queues of their own.

@@ -2,7 +2,7 @@
 
 Where the job, or what runs in this context of a loop, has a deadline, `x-envoy-expected-rq-timeout-ms: <remaining>`
 is added to each HTTP request that does not carry the header already: `http.client` (urllib3, requests, boto3 stand on
-it), `httpcore` (httpx) and aiohttp. Only when the caller has not set it; whoever knows better keeps the last word. gRPC
+it), `httpcore` (httpx) and aiohttp. Only when the caller has not set it. gRPC
 clients state their own timeout in every call.
 
 The least value is 1: Envoy reads 0 as "no limit", which is the opposite of "too late". Whether to call at all when the

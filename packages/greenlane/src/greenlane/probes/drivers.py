@@ -84,7 +84,7 @@ _CONNECTION_WAITS: Final = ("commit", "rollback", "reset", "cancel")
 _CURSOR_WAITS: Final = ("execute", "executemany", "callproc", "copy_from", "copy_to", "copy_expert")
 # These wait only on a named cursor, whose rows stay on the server; a plain one has them all after `execute`.
 _NAMED_CURSOR_WAITS: Final = ("fetchone", "fetchmany", "fetchall", "scroll")
-#: Marks a `cursor` method of ours.
+#: Marks our `cursor` method.
 _OURS: Final = "_greenlane_cursor"
 
 
@@ -148,7 +148,7 @@ def connecting(
 
 
 def _innermost(cursor: Any) -> Any:
-    """The method beneath those of ours: two groups of probes may be in place."""
+    """The method beneath ours: two groups of probes may be in place."""
     while getattr(cursor, _OURS, False):
         cursor = cursor.__wrapped__
     return cursor

@@ -3,7 +3,7 @@
 Two clocks: the monotonic one, with the boot that it counts from, which all processes of one machine share (containers
 included), and the wall clock for consumers elsewhere, where the clocks' difference becomes part of the wait.
 
-A message that was published with a countdown or an ETA was put into its queue before it was due: whoever reads
+A message that was published with a countdown or an ETA was put into its queue before it was due: a consumer that reads
 `arrival_ns` and knows the ETA takes the later of the two.
 """
 

@@ -1,6 +1,6 @@
 """Call a function once a module has been imported: what the program has not imported is not imported for it.
 
-One finder stands in `sys.meta_path` while a module is awaited, and in no other time. The module that it finds has the
+One finder is in `sys.meta_path` while a module is awaited, and in no other time. The module that it finds has the
 loader that it would have had: ours steps aside before the module's own code runs.
 """
 
@@ -29,7 +29,7 @@ _awaited: dict[str, list[Call]] = {}
 def when_imported(name: str, call: Call) -> None:
     """Call `call(module)` when the module is next imported, on the thread that does it; at once if it is there.
 
-    `call` must not raise: it stands in an import of the program.
+    `call` must not raise: it runs in an import of the program.
     """
     module = sys.modules.get(name)
     if module is not None:
@@ -98,7 +98,7 @@ def _leave(tries: int) -> None:
 
 
 def take_out(finder: Any, tries: int = _TRIES, *, unless: Callable[[], bool] = lambda: False) -> None:
-    """Take a finder out of `sys.meta_path`, or leave it where it is after so many tries. Idempotent.
+    """Take a finder out of `sys.meta_path`, or leave it there after some tries. Idempotent.
 
     Not while a thread walks the list of finders: it would pass over the one behind this one. Each of its steps takes
     the import lock, so none is made while we look.

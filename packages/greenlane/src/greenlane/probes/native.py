@@ -183,7 +183,7 @@ def seen() -> tuple[str, ...]:
 
 
 def _look_who_listens() -> None:
-    """Threads without a job are told of only where somebody wants to know: a recording does, permits do not."""
+    """Threads without a job are reported only on request: a recording needs them, permits do not."""
     _native.blocking_of_everybody(
         any(hasattr(each, "leave") and not getattr(each, "jobs_only", False) for each in phase.subscribers())
     )

@@ -6,7 +6,7 @@ Rules that a guest can rely on:
   that was only inherited before.
 - A Python function is not replaced: it stays the object that it is, and only its code leads to us (`bodies`). So does a
   method that is written in C or Cython, by its method table. What is inherited or generates is replaced.
-- Whoever patches after us is left alone: what is no longer ours when we go stays, and our wrapper, now somewhere inside
+- A later patch of others is left alone: what is no longer ours when we go stays, and our wrapper, now somewhere inside
   theirs, becomes a pass-through. A later `install` wakes it again instead of wrapping a second time.
 - A module that the guest has not imported is not imported by us: its probes are placed when the guest imports it. Where
   the plan names them as text, our own code of them is loaded only then, too.
@@ -48,7 +48,7 @@ class _Placed:
         self.name = name
         self.before = before
         self.ours = ours
-        # Who had patched over us when we were last uninstalled; _ABSENT while nobody has.
+        # What had patched over us when we were last uninstalled; _ABSENT while nothing has.
         self.overlay: object = _ABSENT
 
     @property
@@ -215,7 +215,7 @@ class Patches:
         try:
             self._load(name)(self, module)
         except Exception as error:
-            # We stand in an import of the guest: a library that looks different must not fail it.
+            # This runs in an import of the guest: a library that looks different must not fail it.
             self._absent.append(f"{name}: {error!r}")
 
     def _put_back(self, key: tuple[int, str], placed: _Placed) -> None:

@@ -24,12 +24,12 @@ _recorder: Final = Recorder()
 
 @contextlib.contextmanager
 def job(name: str, *, arrival_ns: int = 0, deadline_ns: int = 0) -> Iterator[int]:
-    """Make a job of what runs inside, on this thread, greenlet or task; its status is 1 if it raises, else 0.
+    """Record the block as a job of this thread, greenlet or task. Its status is 1 if it raises, else 0.
 
     Args:
         name: its route: few distinct names, never an id or a URL.
-        arrival_ns: when it came, `time.monotonic_ns()`; 0 = now.
-        deadline_ns: when its result is due, likewise; 0 = never.
+        arrival_ns: when it arrived, as `time.monotonic_ns()`; 0 = now.
+        deadline_ns: when its result is due, on the same clock; 0 = never.
 
     Yields:
         Its number; 0 = nothing is recorded, or this belongs to a job that runs already.

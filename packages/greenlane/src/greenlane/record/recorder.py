@@ -36,7 +36,7 @@ PARTS: Final = ".parts"
 #: Where `greenlane record` lets interpreters find our `sitecustomize`.
 SITE: Final = str(Path(__file__).resolve().parent / "site")
 _MB: Final = 1_000_000
-#: At most so many routes in an answer of the control socket, those with most wait.
+#: At most this many routes in an answer of the control socket, those with most wait.
 _MOST_ROUTES: Final = 100
 
 
@@ -51,7 +51,7 @@ class ProcessRecorder:
     Args:
         settings: those of the recording.
         threads_are_greenlets: whether gevent has replaced `threading`; the recording says so.
-        began: called by a thread of ours when the process has had its first event, and in each forked child.
+        began: called by one of our threads when the process has had its first event, and in each forked child.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class ProcessRecorder:
             self.native.off()
 
     def describe(self) -> None:
-        """Say in the recording that threads are greenlets now, or no more."""
+        """Note in the recording that threads are greenlets from now on, or threads again."""
         self._about["threads_are_greenlets"] = self._threads_are_greenlets()
         self.native.describe(json.dumps(self._about, default=str))
 
@@ -103,7 +103,7 @@ class ProcessRecorder:
             _say_once(self._folder, name, why)
 
     def finish(self) -> None:
-        """Write what there is, and record no more in this process."""
+        """Write what there is, and stop recording in this process."""
         _native.sampler_stop()
         self.native.stop()
 
@@ -165,7 +165,7 @@ def gil_enabled() -> bool:
 
 
 def _without() -> Iterator[tuple[str, str]]:
-    """What is done without in this CPython, by name."""
+    """What this CPython cannot record, by name."""
     if sys.version_info[:2] > _native.NEWEST_PYTHON:
         python, newest = (".".join(map(str, version)) for version in (sys.version_info[:2], _native.NEWEST_PYTHON))
         yield "newer", f"CPython {python} is newer than what is known here, {newest}: waits for the GIL are not seen"

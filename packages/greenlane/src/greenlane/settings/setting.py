@@ -77,7 +77,7 @@ class Setting:
 
     @property
     def required(self) -> bool:
-        """It has no default: what stands in its place is itself against the rule."""
+        """It has no default: the placeholder breaks the rule on purpose."""
         return fitting(self, self.default) is None
 
 

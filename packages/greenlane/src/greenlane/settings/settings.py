@@ -32,7 +32,7 @@ __all__ = ["SETTINGS", "Settings", "settings_of"]
 class Settings:
     """The effective settings of one process. Checked however it is made: `load(...)` or `Settings(permits=2)`."""
 
-    # Permits: who may compute, and for how long others wait for it.
+    # Permits: which phases may compute, and how long others wait.
 
     mode: str = declare(
         "on", "`on`: permits are in force; `observe`: only count what they would do; `off`: plain threads.",

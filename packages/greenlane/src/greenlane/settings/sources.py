@@ -169,10 +169,11 @@ def _pass_over(key: str, value: object, settings: _Declared, attempted: str, tab
         raise SettingsError(
             f"[{key}]", key, "no table but [serve], [tasks], [record] and [lanes.NAME]", hint, attempted=attempted
         )
-    from greenlane.settings.parts import PARTS
+    from greenlane.settings.parts import ALIASES, PARTS
 
     begins = PARTS.get(table, "")
     among = [name.removeprefix(begins) for name in [*settings, *foreign] if name.startswith(begins)]
+    among += [] if begins else ALIASES
     raise unknown(key, value, key, among, attempted=attempted, hint=_LIST_THEM)
 
 
@@ -249,7 +250,8 @@ def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) ->
 
     if short not in foreign and short.lower() not in ALIASES:
         # Compared without the prefix: sixteen common characters would make any two of them alike.
-        found = nearest(short, [*(each.removeprefix(PREFIX) for each in by_variable), *foreign])
+        known = [*(each.removeprefix(PREFIX) for each in by_variable), *foreign, *map(str.upper, ALIASES)]
+        found = nearest(short, known)
         hint = found.replace("'", f"'{PREFIX}", 1) or _LIST_THEM
         raise SettingsError(variable, text, "a known name", hint, attempted="read the environment")
 

@@ -1,6 +1,6 @@
 """CPython 3.12 and later warn at `os.fork` when the process has several threads: not on account of Greenlane's.
 
-Those are made for forks: the child has none of them and no lock of theirs. So right before a fork the threads are
+Those are made for forks: the child has none of them and none of their locks. So right before a fork the threads are
 counted, ours left out. A program with one thread of its own gets no warning; any other gets its own, as without us.
 
 The filter is at hand only while it is needed, in front of all others (a later `simplefilter("error")` included), and no

@@ -47,7 +47,7 @@ def take() -> bool:
 
 
 def give_back() -> bool:
-    """Give the id back; nothing of ours is left. Always False: nobody is stopped from now on. Idempotent."""
+    """Give the tool id back; nothing is left. Always False: no thread is stopped from now on. Idempotent."""
     global _tool
     monitoring: Any = getattr(sys, "monitoring", None)
     if _tool is not None:

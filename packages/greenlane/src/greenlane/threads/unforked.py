@@ -1,8 +1,8 @@
-"""A stretch of a thread of ours in which this process is not forked.
+"""A section in one of our threads during which this process is not forked.
 
-Switching something on may import, and holds locks of ours. A child that is forked meanwhile would have an import that
+Switching something on may import, and holds our locks. A child that is forked meanwhile would have an import that
 nobody ends and locks that nobody releases. So the fork waits; not for long, as its thread may hold what ours waits for.
-A child that starts another program (`subprocess`) has nothing of ours, and does not wait.
+A child that starts another program (`subprocess`) has none of it, and does not wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from greenlane.threads.unpatched import allocate_lock, get_ident
 
 __all__ = ["unforked"]
 
-#: Far more than imports take. A fork that has waited so long is made as without us.
+#: Far more than imports take. A fork that has waited this long is made as without us.
 _PATIENCE_S: Final = 2.0
 
 _lock = allocate_lock()

@@ -1,6 +1,6 @@
 """Threads, locks, polls and sleeps of the operating system, also where gevent has replaced them by green ones.
 
-A thread of ours must use no others. A green lock that it waits for, or a green poll, gives it a hub of its own; and a
+Our threads must use no others. A green lock that it waits for, or a green poll, gives it a hub of its own; and a
 thread that stands in a hub when the interpreter ends breaks the process's memory: CPython before 3.14 unwinds such a
 thread, through frames of C++ (greenlet's) whose stack the hub has meanwhile used for something else.
 """
@@ -66,7 +66,7 @@ def signals_blocked() -> Iterator[None]:
 
 
 def start_new_thread(function: Callable[..., object], args: tuple[Any, ...]) -> int:
-    """Start a thread of ours, which gets no signal. Not for code of the program: its child processes would get none."""
+    """Start one of our threads, which gets no signal. Not for the program's code: its children would get none."""
     with signals_blocked():
         return int(start_program_thread(function, args))
 

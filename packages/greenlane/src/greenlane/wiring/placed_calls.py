@@ -1,6 +1,6 @@
 """`greenlane.run`, wired: the placement of this process under its settings and its permits, made at the first call.
 
-A process under a host of ours has permits already, and placed calls take turns with its heavy phases. Any other (an
+A process under one of our hosts has permits already, and placed calls take turns with its heavy phases. Any other (an
 asyncio or gevent service) gets permits for its native thread alone, seen and switched through `control_dir` likewise.
 """
 
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
-# What is needed is imported at the first call: `import greenlane` stays cheap for who only marks a view.
+# What is needed is imported at the first call: `import greenlane` stays cheap for a module that only marks a view.
 if TYPE_CHECKING:
     from greenlane.placement import Placement
     from greenlane.placement.functions import PlacementName
@@ -37,19 +37,19 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Run `fn(*args, **kwargs)` where it does not keep others from running.
+    """Run `fn(*args, **kwargs)` without blocking the event loop or other requests.
 
     On asyncio and uvloop this gives an awaitable, `await greenlane.run(fn, x)`. Elsewhere it gives the result: a
-    greenlet waits without its hub, a thread blocks.
+    greenlet waits without blocking its hub, a thread blocks.
 
-    Heavy functions run one after the other on one native thread of the process; those that are learned to be light run
-    right here. `fn` runs in a copy of the caller's context variables; what it raises is raised here. Cancelling the
-    task, or killing the greenlet, cancels the call: one that waits never begins, one that runs meets it at its next
-    `greenlane.checkpoint()`. So does a deadline, `greenlane.within_ms`, or the job's own.
+    Heavy functions run one after the other on one native thread of the process. Functions learned to be light run
+    inline. `fn` runs in a copy of the caller's context variables, and its exceptions are raised here. Cancelling the
+    task, or killing the greenlet, cancels the call: a waiting call never starts, a running one raises at its next
+    `greenlane.checkpoint()`. A deadline (`greenlane.within_ms`, or the job's own) does the same.
 
     Raises:
-        PlacementError: `fn` is no function, or one whose call is not the work (async, generator).
-        Overloaded: `placed_queue` calls wait already.
+        PlacementError: `fn` is not a function, or it is async or a generator.
+        Overloaded: `placed_queue` calls are waiting already.
         DeadlineExceeded: its deadline came before its end.
 
     Example:
@@ -69,19 +69,19 @@ def placed(fn: Callable[_P, _R], /) -> Callable[_P, Any]: ...
 @overload
 def placed(*, placement: PlacementName = ..., name: str = ...) -> Callable[[Callable[_P, _R]], Callable[_P, Any]]: ...
 def placed(fn: Callable[..., Any] | None = None, /, *, placement: PlacementName = "auto", name: str = "") -> Any:
-    """Let each call of a function run where that is best: here, on the native thread, or in a worker process.
+    """Run each call of a function where it costs least: inline, on the native thread, or in a worker process.
 
-    A call is as one of `greenlane.run`: on asyncio and uvloop it gives an awaitable, elsewhere the result. Where it
-    runs is chosen from what its calls cost, tried within a budget and looked at again now and then; it may be another
-    process, so the function should speak through its arguments and its result alone.
+    On asyncio and uvloop a call gives an awaitable, elsewhere the result, as with `greenlane.run`. The place is chosen
+    by measurement: other places are tried now and then, within a budget. It may be another process, so the function
+    should use only its arguments and return its result.
 
     Args:
         fn: the function.
-        placement: pins it; "auto" = chosen. The setting `placements` is stronger.
-        name: what it is learned and shown as; "" = its module and qualified name.
+        placement: a fixed place; "auto" = chosen by measurement. The setting `placements` overrides it.
+        name: its name in what is learned and shown; "" = its module and qualified name.
 
     Raises:
-        PlacementError: it is no function, or one whose call is not the work (async, generator).
+        PlacementError: it is not a function, or it is async or a generator.
 
     Example:
         >>> @placed

@@ -46,7 +46,7 @@ def made() -> Placement:
 
 
 class _Own:
-    """The permits of a process that no host of ours has given any."""
+    """The permits of a process without one of our hosts."""
 
     def __init__(self, settings: Settings) -> None:
         self._running = process.running

@@ -54,7 +54,7 @@ def start(settings: Settings | None = None, *, host: str, worker_index: int = 0)
 
     Args:
         settings: None = `greenlane.toml`, environment. Ignored when Greenlane runs already.
-        host: who calls, for messages.
+        host: the caller, for messages.
         worker_index: which worker of its siblings this is, from 0: decides who is a canary.
 
     Raises:
@@ -173,7 +173,7 @@ class Running:
         return due_ns
 
     def stand_behind_front(self) -> None:
-        """From now on the front of `greenlane serve` says a request's lane: nobody else reaches this process."""
+        """From now on the front of `greenlane serve` names a request's lane: no other peer reaches this process."""
         self._behind_front = True
 
     def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
@@ -310,7 +310,7 @@ class Running:
     def _after_fork_in_child(self) -> None:
         self._permits.forked()
         self.limits.forked()
-        # A child that goes on to another program has no threads of ours; one that stays has them with its first job.
+        # A child that runs another program gets none of our threads; one that stays gets them with its first job.
         if not self._stopped:
             self._asleep = True
             self.open = self._open_awake

@@ -37,7 +37,7 @@ __all__ = ["RecordedProcess", "recording", "start_recording", "stop_recording"]
 #: Probes of the recording alone: loaded when the program imports what stands before them.
 _LATE: Final = {"gevent": "greenlane.probes.gevent", "asyncio": "greenlane.probes.asyncio"}
 
-#: Imported by who runs on eventlet, before it patches.
+#: Imported by programs on eventlet, before it patches.
 _ON_EVENTLET: Final = ("gunicorn.workers.geventlet", "celery.concurrency.eventlet")
 _EVENTLET: Final = (
     "eventlet is not recorded: its switches are not seen, and what a green thread waits for would be another's. "
@@ -104,7 +104,7 @@ class RecordedProcess:
         self._switching = threading.Lock()
         self._jobs = _Jobs(self.recorder)
         if settings.control_dir:
-            # Here: were a thread of ours to import it, a child forked meanwhile would have a lock that nobody releases.
+            # Imported here: if one of our threads did it, a child forked meanwhile would inherit a locked import lock.
             from greenlane.wiring import shown
 
             self._shown = shown
@@ -186,7 +186,7 @@ class RecordedProcess:
 
     def _install_late(self, library: str, name: str) -> None:
         def install(_library: ModuleType) -> None:
-            # This may stand in an import of the program: nothing may come out of here.
+            # This may run in an import of the program: it must not raise.
             with contextlib.suppress(Exception):
                 probe: Any = importlib.import_module(name)
                 probe.install()
@@ -283,7 +283,7 @@ _spans: Final = Patches({"opentelemetry.sdk.trace": _tell_spans})
 
 
 def _listen() -> None:
-    """Called by a thread of ours when this process has had its first event."""
+    """Called by one of our threads when this process has had its first event."""
     # Without a socket the program runs as well as before, and is recorded.
     with contextlib.suppress(Exception):
         if _recording is not None:

@@ -52,7 +52,7 @@ def serve(directory: str, name: str, part: Any) -> None:
 
 
 def withdraw(name: str) -> None:
-    """Forget a part; the socket that nobody else uses goes too. Never raises."""
+    """Forget a part, and close the socket if no other part uses it. Never raises."""
     with _locked():
         _parts.pop(name, None)
         used = {where for _, where in _parts.values()}

@@ -61,5 +61,5 @@ def descriptors() -> dict[str, str]:
 
 
 def mappings() -> list[str]:
-    """Memory files of ours that this process has mapped."""
+    """Our memory files that this process has mapped."""
     return [line for line in Path("/proc/self/maps").read_text().splitlines() if "memfd:greenlane" in line]

@@ -16,7 +16,7 @@ __all__ = ["KEPT_S", "Mark", "Seen", "Series"]
 
 #: So long is kept, and shown.
 KEPT_S: Final = 240
-#: Success and percentiles are of the last so many seconds; nines since the service began, or was switched.
+#: Success and percentiles are of this many last seconds; nines since the service began, or was switched.
 WINDOW_S: Final = 20
 _SHARES: Final = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
 

@@ -28,7 +28,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object, a row a comparison")
     parser.add_argument(
         "--deadline-ms", action="append", default=[], type=_deadline, metavar="[ENDPOINT=]MS",
-        help="of an endpoint, or of all that have none; may be given several times",
+        help="deadline of an endpoint, or of all others; may be given several times",
     )  # fmt: skip
     parser.add_argument(
         "--smallest-frac", type=_frac, default=0.05, metavar="FRAC",
@@ -113,7 +113,7 @@ def _print(found: Study, output: Output, *, as_json: bool) -> None:
     output.line()
     output.line(
         f"{tests} comparison{'s' * (tests != 1)}; a verdict takes all of them into account (Holm, 5 % together), "
-        f"an interval stands for itself. The same: less than {found.smallest_frac * 100:g} %, or it cannot be told."
+        f"an interval is for one comparison. The same: less than {found.smallest_frac * 100:g} %, or it cannot be told."
     )
 
 

@@ -24,7 +24,7 @@ _COLORS: Final[Mapping[str, str]] = {"does not start": "red", "does nothing": "y
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cpu-ms", metavar="C", type=_milliseconds, help="CPU of a typical request")
-    parser.add_argument("--network-ms", metavar="S", type=_milliseconds, help="what it waits for others")
+    parser.add_argument("--network-ms", metavar="S", type=_milliseconds, help="time that it waits for the network")
     parser.add_argument(
         "--check-live", action="store_true", help="also start it, on a free port or socket, and count its listeners"
     )

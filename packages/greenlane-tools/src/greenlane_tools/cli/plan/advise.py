@@ -1,4 +1,4 @@
-"""`greenlane plan SOURCE`: what to set, why, what comes of it, and with `--verify` the proof under load."""
+"""`greenlane plan SOURCE`: what to set, why, with what result, and with `--verify` the proof under load."""
 
 from __future__ import annotations
 

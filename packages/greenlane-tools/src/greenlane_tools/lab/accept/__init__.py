@@ -1,4 +1,4 @@
-"""Who accepts, and how evenly: servers of several versions, TCP and Unix sockets, with and without `--reuse-port`.
+"""Which worker accepts: servers of several versions, TCP and Unix sockets, with and without `--reuse-port`.
 
 environments   throw-away virtual environments, one a server's version
 contenders     what is compared

@@ -1,4 +1,4 @@
-"""Four processes that accept by one of the kernel's ways, without any server; run alone, it imports nothing of ours.
+"""Four processes that accept by one of the kernel's ways, without any server; run alone, it does not import Greenlane.
 
     python acceptor.py MECHANISM PROCESSES
 

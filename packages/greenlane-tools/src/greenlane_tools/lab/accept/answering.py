@@ -1,4 +1,4 @@
-"""The application that every server serves here, copied alone into a folder of its own: it imports nothing of ours.
+"""The application that every server serves here, copied alone into a folder of its own: it does not import Greenlane.
 
     GET /?cpu_ms=5&wait_ms=20    so much CPU (of the thread's own clock), so much waiting; "X-Worker" is the process id
 

@@ -138,7 +138,7 @@ def contenders(names: Iterable[str], families: Iterable[Family]) -> list[Contend
 _OTHER_MAX_ACCEPT: Final[Mapping[str, str]] = {"gunicorn-20.0.4": "1", "gunicorn": "100"}
 
 
-# How each is told to have at most so many, and for how long an idle connection is kept; by the server's distribution.
+# The options for at most this many, and for how long an idle connection is kept; by the server's distribution.
 _LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
     "gunicorn": ("--worker-connections", "{limit}", "--keep-alive", "{keepalive_s}"),
     "uvicorn": ("--limit-concurrency", "{limit}", "--timeout-keep-alive", "{keepalive_s}"),
@@ -148,7 +148,7 @@ _LIMITS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def limited(name: str, limit: int, keepalive_s: int) -> Contender:
-    """A server whose workers may have so many connections, requests or permits, whatever it calls them."""
+    """A server with a limit of connections, requests or permits a worker, whatever it calls them."""
     server = SERVERS[name]
     options = [part.format(limit=limit, keepalive_s=keepalive_s) for part in _LIMITS[server.recipe.name]]
     if server.recipe.name == "granian" and not keepalive_s:

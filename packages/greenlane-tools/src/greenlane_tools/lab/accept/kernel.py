@@ -1,4 +1,4 @@
-"""Who gets the next connection when four processes wait for it: the kernel's part, without a server.
+"""Which of four waiting processes gets the next connection: the kernel's part, without a server.
 
 What comes out depends on the kernel (which end of the wait queue it wakes first) and is recorded, never expected.
 """

@@ -1,4 +1,4 @@
-"""What is measured of a service that runs: who answers which request."""
+"""What is measured of a service that runs: which worker answers which request."""
 
 from __future__ import annotations
 

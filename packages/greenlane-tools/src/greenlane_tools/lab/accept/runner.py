@@ -39,7 +39,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of it."""
+    """The result."""
 
     rows: list[Row]
     # Reason by server that could not be installed.

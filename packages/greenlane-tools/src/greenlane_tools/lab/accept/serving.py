@@ -134,7 +134,7 @@ def _stirs(service: Service) -> bool:
 def _reason(folder: Path) -> str:
     lines = [line.strip() for line in (folder / "log").read_text(errors="replace").splitlines() if line.strip()]
     told = [line for line in lines if any(sign in line for sign in _REASONS)]
-    # An exception with its number is the cause; what else is said is what others made of it.
+    # An exception with its number is the cause; other lines are consequences.
     cause = [line for line in lines if "[Errno" in line or line.startswith(_EXCEPTIONS)]
     return _STAMP.sub("", (cause or told or lines or ["it said nothing"])[0])[:300]
 

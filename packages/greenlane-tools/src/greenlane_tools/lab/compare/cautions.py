@@ -15,7 +15,7 @@ __all__ = ["cautions"]
 
 #: Requests that left later than this after they were due, in ms at p99: arbitrary, a tenth of a usual latency.
 _LATE_MS: Final = 5.0
-#: A machine with so many waiting threads for each core, before the run began, was not quiet.
+#: A machine with this many waiting threads for each core, before the run began, was not quiet.
 _LOADED: Final = 0.5
 #: Cores: below it what others took does not move percentiles visibly.
 _OTHERS: Final = 0.15
@@ -141,7 +141,7 @@ def _loaded(subjects: Sequence[Subject]) -> Iterator[tuple[str, str]]:
 
 
 def _together(found: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """What is said of several sides in the same words, once."""
+    """Remarks that several sides share, once."""
     names: dict[str, list[str]] = {}
     for name, told in found:
         names.setdefault(told, []).append(name)

@@ -38,7 +38,7 @@ _BAND_REPETITIONS: Final = 3
 #: A ratio beyond this is drawn at the edge: one wide interval must not flatten all others.
 _WIDEST: Final = 20.0
 _NARROWEST: Final = 1.25
-#: The contender that has the colour of ours.
+#: The contender that has our colour.
 _OURS: Final = "greenlane"
 
 

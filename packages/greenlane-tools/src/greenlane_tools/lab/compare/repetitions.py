@@ -22,7 +22,7 @@ __all__ = ["BATCHES", "Place", "Repetitions", "all_of", "repetitions_of"]
 
 Floats = NDArray[np.float64]
 
-#: A single run is cut into so many stretches of time, each taken for a repetition ("batch means": B. Schmeiser,
+#: A single run is cut into this many stretches of time, each taken for a repetition ("batch means": B. Schmeiser,
 #: Operations Research 30, 1982, finds 10 to 30 enough). How runs differ from each other they cannot say.
 BATCHES: Final = 10
 #: An answer up to this long after the load's end still counts as done at its rate.

@@ -115,7 +115,7 @@ def _percentile(share: float, title: str, least_samples: int) -> Quantity:
     return Quantity(f"{title.replace('.', '')}_ms", title, Scale.RATIO, True, share, least_samples)
 
 
-#: One needs so many samples that it is not the slowest one alone.
+#: A percentile needs enough samples not to be the slowest one alone.
 PERCENTILES: Final = (
     _percentile(0.5, "p50", 20), _percentile(0.95, "p95", 100), _percentile(0.99, "p99", 500),
     _percentile(0.999, "p99.9", 10_000),

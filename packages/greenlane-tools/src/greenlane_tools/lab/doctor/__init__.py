@@ -2,7 +2,7 @@
 
 command     a command line, taken apart: server, interpreter, arguments, environment; its interpreter asked
 asked/      programs that the command's own interpreter runs: version, effective settings, what its source does
-subject     what came of it, what this machine says, and findings
+subject     the result, what this machine says, and findings
 rules_…     one file a server
 live        starts the command for real and counts its listeners
 """

@@ -100,7 +100,7 @@ def _counted(child: Child, address: str, log: Path, workers: int) -> Seen:
         if not seen.listeners:
             continue
         settled_by_s = min(settled_by_s, time.monotonic() + _SETTLE_S)
-        # A process that gets no core looks idle: who listens must be as many as there are workers, unless time is up.
+        # A process that gets no core looks idle: wait for as many listeners as workers, unless time is up.
         if _idle(child) and (seen.processes >= workers or time.monotonic() > settled_by_s):
             return _seen(child, address)
     lines: list[str] = []

@@ -111,7 +111,7 @@ def backlog_metric(subject: Subject) -> Finding | None:
 
 
 def worker_connections(subject: Subject) -> Finding | None:
-    """Who compares it with what."""
+    """Which thread or process compares it with what."""
     if subject.kind == "gthread":
         return _gthread_connections(subject)
     if subject.kind not in _COUNTS:
@@ -146,7 +146,7 @@ def _slots(subject: Subject) -> Finding | None:
         return finding(subject, "worker_connections", "harms", because, remedy, "R = N × C once a core is full")
     if not subject.given("worker_connections"):
         because = f"{limit} is no limit in practice: it suits 1 ms of CPU per second of waiting"
-        remedy = "give --cpu-ms and --network-ms of a typical request, and the number that suits them is said here"
+        remedy = "give --cpu-ms and --network-ms of a typical request, and the number that suits them is printed here"
         return finding(subject, "worker_connections", "note", because, remedy, "1 + waiting/CPU requests fill a core")
     if keepalive_s and limit < _FEW_CONNECTIONS:
         because = (

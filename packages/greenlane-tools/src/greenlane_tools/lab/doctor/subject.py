@@ -17,7 +17,7 @@ __all__ = ["Finding", "Kernel", "SERIOUS", "Setting", "Subject", "Times", "Verdi
 
 @dataclass(frozen=True)
 class Setting:
-    """A value that is in force, and who set it."""
+    """A value that is in force, and its origin."""
 
     value: Any
     # "command line", "configuration file", "GUNICORN_CMD_ARGS", "environment", "WEB_CONCURRENCY", "default".
@@ -158,7 +158,7 @@ def _filesystem(folder: str) -> str:
 def finding(
     subject: Subject, setting: str, verdict: Verdict, because: str, remedy: str, evidence: str, value: object = None
 ) -> Finding:
-    """A rule's finding, with the setting's value and who set it.
+    """A rule's finding, with the setting's value and origin.
 
     Args:
         value: shown in its place; None = as it was set.
@@ -190,5 +190,5 @@ class Finding:
     remedy: str
     # What it rests on: the installed source, the kernel, a run.
     evidence: str
-    # Who set it.
+    # Its origin.
     origin: str = "default"

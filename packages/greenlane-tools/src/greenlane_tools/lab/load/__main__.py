@@ -1,4 +1,4 @@
-"""The generator's process: an order on stdin, progress and columns on stdout. `generate` speaks with it; nobody else.
+"""The generator's process: an order on stdin, progress and columns on stdout. Only `generate` talks to it.
 
 Imports no numpy: it starts in a fraction of the time, and only carries bytes from the pipe to the native loop and back.
 """

@@ -33,14 +33,14 @@ Progress = Callable[[int, int], None]
 _LATE_MS: Final = 5.0
 # Of one core, above which lateness is its own fault and not its neighbours'. Arbitrary.
 _BUSY_FRAC: Final = 0.8
-# So many requests due at one instant take longer than that to leave, at 50 us each.
+# This many requests due at one instant take longer than that to leave, at 50 us each.
 _BURST: Final = 100
 _ATTEMPTED: Final = "send the load"
 
 
 @dataclass(frozen=True)
 class Generated:
-    """What came of a plan."""
+    """The result of a plan."""
 
     samples: Samples
     # int64, by request: when the generator turned to it, ns from the run's start.
@@ -156,7 +156,7 @@ def _run(order: bytes, arrivals: Schedule, progress: Progress | None) -> tuple[d
 
 @contextlib.contextmanager
 def _child() -> Iterator[subprocess.Popen[bytes]]:
-    """The generator's process, in a group of its own: Ctrl-C reaches the caller, who ends it here."""
+    """The generator's process, in a group of its own: Ctrl-C reaches the caller, which ends it here."""
     # -P: what lies in the current folder must not take the place of a module.
     command = [sys.executable, "-P", "-m", "greenlane_tools.lab.load"]
     pipe = subprocess.PIPE

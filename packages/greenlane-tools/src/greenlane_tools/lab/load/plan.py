@@ -1,6 +1,6 @@
 """What a run of load is: streams of requests, when they arrive, how much work each asks for.
 
-Everybody who needs to know what was asked reads it here: the generator that sends it, whoever serves it on paper, and
+All who need to know what was asked read it here: the generator that sends it, the simulation that serves it, and
 the tests. Nothing is drawn here: `schedule` does.
 """
 
@@ -75,7 +75,7 @@ class Stream:
     body: bytes = b""
     # "new": one connection a request. "keep-alive": used again, the one used last first.
     connections: Literal["new", "keep-alive"] = "new"
-    # With keep-alive: at most so many; further requests wait for one, and that wait is part of their latency. 0 = as
+    # With keep-alive: at most this many; further requests wait for one, and that wait is part of their latency. 0 = as
     # many as needed. Streams of one address and limit share their connections.
     most_connections: int = 0
     # From the scheduled send. 10 s: longer than any deadline that we measure against.

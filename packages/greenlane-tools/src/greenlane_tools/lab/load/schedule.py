@@ -36,7 +36,7 @@ class Schedule:
 
 
 def schedule(plan: Plan) -> Schedule:
-    """All requests of a plan: the same for the same seed, whoever is asked.
+    """All requests of a plan: the same for the same seed, for every contender.
 
     Each stream draws from a generator of its own. In a few seconds random sums stray: 5 s at 0.9 would really be
     anything from 0.7 to 1.1. So a draw whose offered CPU misses its expectation by more than 2 % is drawn again (the

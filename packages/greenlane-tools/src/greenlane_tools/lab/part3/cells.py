@@ -14,7 +14,7 @@ from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 __all__ = ["Cell", "Measured", "expected_all_s", "keep", "measure", "with_baselines"]
 
 
-#: A baseline that is not asked for itself runs about so long, and at least so many requests.
+#: A baseline that was not requested runs about this long, and at least this many requests.
 _BASELINE_MS: Final = 3_000.0
 _BASELINE_LEAST: Final = 10
 

@@ -83,7 +83,7 @@ def _per_s(runs: Sequence[Run]) -> float:
 # --- Latencies by three clocks, and Little's law: which of the clocks can be right.
 #
 # In a closed loop of N places each place holds one request at a time, so N = throughput × latency. A clock that starts
-# later than the request gives less than N: so much of each request's time it does not see.
+# later than the request gives less than N: this much of each request's time it does not see.
 
 #: From the latest start to the earliest.
 CLOCKS: Final = ("handler", "spawn", "arrival")

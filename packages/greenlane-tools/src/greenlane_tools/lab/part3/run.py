@@ -24,7 +24,7 @@ _PATIENCE: Final = 10
 _POLL_S: Final = 0.01
 #: A program whose requests took less CPU than this share of what was set had calibrated in a slow moment …
 _LEAST_CPU_FRAC: Final = 0.9
-#: … and is run again, so often in all.
+#: … and is run again, this often in all.
 _TRIES: Final = 3
 _ATTEMPT: Final = "run the benchmark's program"
 
@@ -99,7 +99,7 @@ def run(
         green_threads: requests in progress at a time.
         requests: in all.
         yields: switches whose cost is measured behind the requests; 0 = none.
-        by_clock: requests compute for so much CPU time, not for as long as counted work takes on this
+        by_clock: requests compute for this much CPU time, not for as long as counted work takes on this
             minute's core. Of the programs in Python; node counts.
 
     Raises:

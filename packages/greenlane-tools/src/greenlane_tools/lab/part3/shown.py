@@ -160,7 +160,7 @@ def told(cells: Sequence[Cell]) -> Cell | None:
 
 
 def places(number: int) -> str:
-    """So many green threads."""
+    """This many green threads."""
     return f"{number} green thread{'s' * (number > 1)}"
 
 

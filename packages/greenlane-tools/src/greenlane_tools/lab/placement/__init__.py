@@ -8,7 +8,7 @@ cells         what is run, in which order; repetitions take turns
 run           one run in a process of its own that does not outlive us
 programs/     what runs there: heartbeat, callers, and how each contender places a call
 rows          one row a cell
-verdicts      what is claimed of ours, and whether it holds
+verdicts      our claims, and whether they hold
 tables, page  for people
 kept          raw samples as Parquet
 """

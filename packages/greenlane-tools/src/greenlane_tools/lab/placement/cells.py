@@ -16,7 +16,7 @@ __all__ = ["LEARNING_CALLS", "Cell", "Measured", "cells_of", "expected_all_s", "
 
 #: Calls before those that count: enough that pools, arenas and models are there.
 _WARM_CALLS: Final = 12
-#: Ours chooses within so many.
+#: Greenlane chooses within this many calls.
 LEARNING_CALLS: Final = 50
 #: Start and end of a process; of Ray.
 _START_S: Final = 1.0
@@ -26,7 +26,7 @@ _IDLE_S: Final = 2.0
 
 @dataclass(frozen=True)
 class Cell:
-    """One function under one contender with so many callers."""
+    """One function under one contender with this many callers."""
 
     # None = nobody calls.
     function: Function | None
@@ -49,7 +49,7 @@ class Cell:
         return _IDLE_S if self.function is None else (self.warm + self.calls) * self.function.about_ms / 1000
 
     def job(self, loop: str, amounts: Amounts) -> Job:
-        """What its process is told."""
+        """The input of its process."""
         name = "" if self.function is None else self.function.name
         return Job(
             name, self.contender.name, loop, self.callers, self.warm, self.calls, amounts.iterations, amounts.passes,

@@ -25,7 +25,7 @@ _LEAST_WORK: Final = 0.98
 
 @dataclass(frozen=True)
 class Verdict(verdict.Verdict):
-    """One claim of one function among so many callers; of the idle loop, function = ""."""
+    """One claim of one function with this many callers; of the idle loop, function = ""."""
 
     function: str = ""
     callers: int = 0

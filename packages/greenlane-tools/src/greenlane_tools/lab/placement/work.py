@@ -1,4 +1,4 @@
-"""The functions that are placed, and what they are called with: the same in every process, whoever runs them.
+"""The functions that are placed, and their arguments: the same in every process and contender.
 
 They stand at the top of a module that imports quickly, as they must to reach a worker process by name. What they need
 is imported where it is used.
@@ -32,7 +32,7 @@ _libc = ctypes.CDLL(None)
 
 
 def items(number: int = ITEMS, seed: int = 1) -> bytes:
-    """So many items of 50 fields as the JSON text of one list, about 1 kB each."""
+    """This many items of 50 fields as the JSON text of one list, about 1 kB each."""
     source = random.Random(seed)
     return json.dumps([_item(number, source) for number in range(number)], separators=(",", ":")).encode()
 
@@ -57,7 +57,7 @@ def table(seed: int = 1) -> Any:
 
 
 def standardised(values: Any, passes: int) -> Any:
-    """Take logarithms and standardise columns, so many times over. Its ufuncs release the GIL.
+    """Take logarithms and standardise columns, this many times. Its ufuncs release the GIL.
 
     Returns:
         float32, as `values`.

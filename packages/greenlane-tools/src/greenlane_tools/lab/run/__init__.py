@@ -10,7 +10,7 @@ take                one run
 store               what was measured so far, on disk
 rows                one row per cell
 judged              the scenario's bounds against rows, what was seen, and what makes it less than it looks
-payers              who gains and who pays, against plain threads
+payers              which classes gain and which pay, against plain threads
 tables              text
 sections, strips    parts of the page
 page                the page, and the result as JSON

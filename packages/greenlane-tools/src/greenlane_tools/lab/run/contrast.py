@@ -99,7 +99,7 @@ def _ab(tool: str, out: str, seconds: float) -> Closed:
 
 
 def _h2load(one: RequestClass, address: str, connections: int, seconds: float) -> Closed | None:
-    """It keeps each request, so its percentiles are taken as all of ours are."""
+    """It keeps each request, so its percentiles are computed like all others."""
     try:
         found = load_closed.closed_loop(one.name, address, one.path, connections=connections, seconds=seconds)
     except HostError:

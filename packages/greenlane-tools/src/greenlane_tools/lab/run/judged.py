@@ -73,7 +73,7 @@ def _value(rows: Sequence[Row], bound: Bound, contender: str, level: Level) -> f
     return None if row is None else getattr(row, bound.field)
 
 
-# --- What was seen, in a sentence a class, with its uncertainty: the same rule whoever wins.
+# --- What was seen, in a sentence a class, with its uncertainty: the same rule for every winner.
 
 
 def conclusion(scenario: Scenario, rows: Sequence[Row]) -> str:
@@ -129,7 +129,7 @@ _QUIET_CORES: Final = 0.15
 _STEP_MS: Final = 20.0
 # Requests beyond a percentile that it should stand on; arbitrary.
 _BEYOND: Final = 5
-# The calibrating contender may miss its utilisation by so much of it.
+# The calibrating contender may miss its utilisation by this much of it.
 _MISSED_FRAC: Final = 0.15
 
 
@@ -157,7 +157,7 @@ def _dead(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run.dead:
             yield (
-                f"{', '.join(run.dead)} of {run.turn.contender} exited during {run.turn.label}, and was started anew. "
+                f"{', '.join(run.dead)} of {run.turn.contender} exited during {run.turn.label}, and was restarted. "
                 f"Its requests count as they went. It said:\n{run.said}"
             )
 
@@ -220,7 +220,7 @@ def _missed(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
     if found:
         yield (
             f"{name} used another share of a core than was asked for ({', '.join(found)}): the calibration or the run "
-            "was disturbed. --fresh measures both anew."
+            "was disturbed. --fresh measures both again."
         )
 
 

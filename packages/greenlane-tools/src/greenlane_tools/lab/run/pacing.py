@@ -27,7 +27,7 @@ _WARM_FRAC = 0.5
 
 
 def plan_of(scenario: Scenario, turn: Turn, addresses: Addresses, costs_ms: Mapping[str, float]) -> Plan:
-    """The load of one run: the same for every contender but for the address.
+    """The load of one run: the same for every contender except the address.
 
     Args:
         addresses: where a class is served, by its name.

@@ -87,7 +87,7 @@ class Turn:
 
 
 def turns(scenario: Scenario, contenders: Sequence[str]) -> Iterator[Turn]:
-    """Every run in order: contenders change fastest; who goes first changes with the repetition."""
+    """Every run in order: contenders change fastest; their order changes with the repetition."""
     for repetition in range(scenario.repetitions):
         for level in scenario.levels():
             for contender in in_turns(contenders, repetition):

@@ -1,7 +1,7 @@
 """A scenario from the first process to the last row: start, calibrate, warm up, every run in turn, judge.
 
 A service that dies is restarted and its run counts as it went; a contender that does not come up is left out and
-the others go on. Either is said, and the result is then not `complete`.
+the others go on. Both are reported, and the result is then not `complete`.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def run_scenario(
         contenders: names of those that take part.
         store: where runs are kept, and found again.
         fresh: forget what is there.
-        late_s: a run that would start so much past the expected end is left out; 0 = none is.
+        late_s: a run that would start this much past the expected end is left out; 0 = none is.
 
     Raises:
         GreenlaneError: the folder, a shared service, every contender, the calibration or the generator failed.

@@ -57,7 +57,7 @@ class Process:
     address: str
     # Where others reach it: the same, or the gate in front of it.
     reached: str
-    # What it says, and what others say who share it.
+    # Its output, and that of others that share it.
     log: IO[bytes]
     gate: Child | None = None
 

@@ -2,7 +2,7 @@
 
     run.json              the scenario's text, what it ran on, what was calibrated, which runs are planned and done
     samples/RUN.parquet   the requests of one run, kept at once
-    rows.json, page.html  written at the end, by who asked for the run
+    rows.json, page.html  written at the end, by the caller
 
 Finished runs are kept when the same scenario runs again on the same build and machine; of another they are refused.
 """

@@ -19,7 +19,7 @@ from greenlane_tools.page.svg import drawing, label, line, path
 
 __all__ = ["Due", "files", "in_turn", "last_seconds", "strips"]
 
-#: The strip shows so much of the load's end.
+#: The strip shows this much of the load's end.
 _STRIP_S: Final = 60.0
 #: How often the caller of the replay asks.
 _POLL_S: Final = 1.0

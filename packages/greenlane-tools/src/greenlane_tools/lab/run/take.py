@@ -68,7 +68,7 @@ def take(
 
 
 def settle(scenario: Scenario, run: Run, server: Server) -> None:
-    """Leaves a contender as it may meet the next run: at rest, or started anew.
+    """Leaves a contender as it may meet the next run: at rest, or restarted.
 
     Raises:
         HostError: restarted, it does not come up.

@@ -12,7 +12,7 @@ __all__ = ["LiveTalk", "Talk", "give"]
 
 
 class Talk(Protocol):
-    """Who hears of a run."""
+    """Reports the progress of a run."""
 
     def show(self, text: str) -> None:
         """A table, or a line of one."""
@@ -21,7 +21,7 @@ class Talk(Protocol):
         """A sentence."""
 
     def progress(self, text: str) -> None:
-        """What is being done now; "" = nothing any more."""
+        """What is being done now; "" = nothing."""
 
 
 class LiveTalk:

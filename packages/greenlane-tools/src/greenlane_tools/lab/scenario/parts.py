@@ -123,7 +123,7 @@ class Contrast:
     )
     endpoint: str = declare("", "The class that is asked; nothing = the first.", reason="one path", pattern=MAYBE_NAME)
     repetitions: int = declare(
-        1, "In so many of the repetitions.", reason="one shows it, and costs as long as a run", low=1, high=100
+        1, "In this many of the repetitions.", reason="one shows it, and costs as long as a run", low=1, high=100
     )
 
 

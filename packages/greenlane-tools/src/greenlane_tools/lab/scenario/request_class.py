@@ -97,7 +97,7 @@ class RequestClass:
     )
     most_connections: int = declare(
         0,
-        "Of keep-alive: at most so many, further requests wait for one, and that wait counts; 0 = as many as needed.",
+        "Limit of kept connections; further requests wait for one, and that wait counts. 0 = no limit.",
         reason="a wait for a connection is a choice of the client",
         low=0,
         high=100_000,

@@ -68,7 +68,7 @@ class _Checker:
                 self.fail(f"{key}.name", "all", "another name: this one stands for all of them together")
 
     def services(self) -> None:
-        """Something is asked, its files exist, and braces stand for something."""
+        """There is a load, its files exist, and every placeholder is known."""
         if all(one.shared for one in self._scenario.services):
             self.fail("service.shared", True, "false for at least one: the load asks the first that is not shared")
         above: list[str] = []

@@ -17,7 +17,7 @@ __all__ = ["Tail", "cumulative"]
 _MOST_POINTS: Final = 240
 #: Places that say their value under the pointer: these percentiles, as far as the samples carry.
 _SAID: Final = ((0.5, "p50"), (0.1, "p90"), (0.05, "p95"), (0.01, "p99"), (0.001, "p99.9"), (0.0001, "p99.99"))
-#: A percentile is said when at least so many samples lie beyond it.
+#: A percentile is shown when at least this many samples lie beyond it.
 _BEYOND: Final = 5
 _LINEAR_TICKS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 

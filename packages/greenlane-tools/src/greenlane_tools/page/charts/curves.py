@@ -64,7 +64,7 @@ def curves(
 
     Args:
         series: in order of drawing; references lie behind.
-        title: for those who do not see it.
+        title: for screen readers.
         upright: marks on `x`.
         level: marks on `y`.
         width, height: of the drawing; 960 fills a page's column, 560 is meant for two beside each other.
@@ -144,7 +144,7 @@ def _said(point: Point, y: Scale) -> str:
 
 
 def _sign(x: float, y: float, place: int) -> str:
-    """A shape by place: lines are told apart without their colours too."""
+    """A shape by place: lines can be distinguished without colours too."""
     match place % _SHAPES:
         case 0:
             return _round(x, y, 3.4)

@@ -19,7 +19,7 @@ __all__ = ["flame_graph"]
 
 _WIDTH: Final = 1000
 _ROW: Final = 19
-#: Frames narrower than this share of the whole are left out, and a graph has at most so many.
+#: Frames narrower than this share of the whole are left out, and a graph has at most this many.
 _LEAST: Final = 0.001
 _MOST: Final = 3000
 #: Recursion deeper than this is cut: such a graph is no longer read.

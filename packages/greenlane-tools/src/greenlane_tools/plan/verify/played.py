@@ -2,7 +2,7 @@
 
 It imports nothing of Greenlane and is served unchanged by every contender, from a folder with `sequences.json`. Which
 sequence a request does follows from the number that it brings (`/3?w=1234.567`), so all contenders meet the same work,
-and whoever knows the number knows the sequence (`Played.number`).
+and the number determines the sequence (`Played.number`).
 
 A profile says how long a request computed by the CPU's clock, on a machine whose cores were in use. So it computes by
 that clock, not in counted iterations: those are counted on an idle machine, where a core does more in a millisecond
@@ -90,7 +90,7 @@ class Played:
         return number
 
     def _compute(self, ms: float) -> None:
-        """Under the GIL, for so long of this thread's CPU time."""
+        """Under the GIL, for this long of this thread's CPU time."""
         end_ns = time.thread_time_ns() + round(ms * 1e6) - self._half_ns
         while time.thread_time_ns() < end_ns:
             burn(self._piece)

@@ -1,4 +1,4 @@
-"""Runs the present and the recommended set-up in the lab, and lays what came of it beside the band of each goal."""
+"""Runs the present and the recommended set-up in the lab, and sets the results beside the band of each goal."""
 
 from __future__ import annotations
 

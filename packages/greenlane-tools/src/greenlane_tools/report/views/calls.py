@@ -25,7 +25,7 @@ _DRAWN = 6
 _OPEN = 3
 #: Calls of one job in its table.
 _MOST_CALLS = 20
-#: The worst call is marked when your clock reads at least so many times the upstream's.
+#: The worst call is marked when your clock reads at least this many times the upstream's.
 _WORTH_FACTOR = 2.0
 #: A wait of at least this share of a job names two culprits; of shorter ones the first is enough.
 _LONG_FRAC = 0.05
@@ -228,7 +228,7 @@ def _stretch(study: ReportStudy, each: Segment, job: Job) -> Stretch:
 
 
 def _culprits(study: ReportStudy, each: Segment, job: Job) -> str:
-    """Who had the CPU in a long wait, the largest two; "" = it is too short to ask."""
+    """What had the CPU in a long wait, the largest two; "" = it is too short to ask."""
     if each.to_ns - each.from_ns < _LONG_FRAC * job.latency_ns:
         return ""
     found = study.recording.culprits(job.process, job.job, each.from_ns, each.to_ns)[:2]

@@ -23,7 +23,7 @@ MOST_ROWS: Final = 300
 _SAID = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9"}
 #: Smaller parts cannot be seen in a bar: no colour is explained for them.
 _SEEN_FRAC = 0.002
-#: Distributions need at least so many jobs to have a shape.
+#: Distributions need at least this many jobs to have a shape.
 _SHAPE = 20
 _DRAWN_ROUTES = 8
 _SENTENCES = 3

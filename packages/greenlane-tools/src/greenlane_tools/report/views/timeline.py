@@ -17,7 +17,7 @@ from greenlane_tools.report.study import ReportStudy
 
 __all__ = ["timeline_script", "timeline_view"]
 
-#: A browser draws so many within 2 s. The parts of a job take more room: only those near the slowest jobs have them.
+#: A browser draws this many within 2 s. The parts of a job take more room: only those near the slowest jobs have them.
 _MOST_JOBS: Final = 100_000
 _MOST_WITH_PARTS: Final = 2_000
 #: Colours of routes, by turns.
@@ -62,7 +62,7 @@ def timeline_view(study: ReportStudy) -> Html:
         if left_out
         else "",
         about="A lane for each thread or loop with what ran, below it the jobs; in the chosen one an arrow leads from "
-        "each wait to who ran meanwhile. Drag moves, Ctrl and the wheel zoom; with the keyboard: arrows, + and -, s, "
+        "each wait to what ran meanwhile. Drag moves, Ctrl and the wheel zoom; with the keyboard: arrows, + and -, s, "
         f"n, p, Home. What each job did is known here for the {count(_MOST_WITH_PARTS)} jobs nearest to the slowest.",
         name="timeline",
     )
@@ -74,7 +74,7 @@ def timeline_script() -> str:
 
 
 def _nearest(jobs: Sequence[Job], to: Job, most: int) -> Sequence[Job]:
-    """So many jobs whose time is nearest to that of one, by arrival."""
+    """This many jobs whose time is nearest to that of one, by arrival."""
     near = sorted(jobs, key=lambda job: max(0, job.arrival_ns - to.end_ns, to.arrival_ns - job.end_ns))
     return sorted(near[:most], key=lambda job: job.arrival_ns)
 
@@ -104,7 +104,7 @@ def _data(study: ReportStudy, jobs: Sequence[Job], slowest: Job) -> dict[str, An
                 ]
                 for part in study.recording.segments(job.process, job.job)
             ]
-        # Each begin is told from the one before: short numbers.
+        # Each begin is relative to the one before: short numbers.
         told["jobs"] += [begin - begins[job.process], (job.end_ns - start_ns) // 1000 - begin, routes[job.route]]
         begins[job.process] = begin
     end_us = max((job.end_ns - start_ns) // 1000 for job in jobs)

@@ -94,7 +94,7 @@ def culprits_view(study: ReportStudy) -> Html:
         return Html("")
     return section(
         "The culprits' code",
-        flame_graph(stacks_of(study.recording.stacks), "stacks of who ran while others waited"),
+        flame_graph(stacks_of(study.recording.stacks), "stacks of what ran while others waited"),
         _table("By kind of work", by_work(study.recording.stacks)),
         _table("By function", by_function(study.recording.stacks)),
         _routes(study),

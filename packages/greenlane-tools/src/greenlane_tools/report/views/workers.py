@@ -109,8 +109,8 @@ def ending_view(study: ReportStudy) -> Html:
         "What was running at the end",
         joined([_one(each) for each in chosen]),
         more,
-        about="Jobs whose answer had not left when their process ended. They are in no other figure of this page, but "
-        "for those that were closed when their worker was aborted.",
+        about="Jobs whose answer had not left when their process ended. They are in no other figure of this page, "
+        "except those that were closed when their worker was aborted.",
         name="end",
     )
 

@@ -1,9 +1,9 @@
-"""What is answered, and by whom: refusals, the response of the application, and requests that have a deadline.
+"""Answers: refusals, the response of the application, and requests that have a deadline.
 
 A refusal is a whole HTTP/1 message as bytes. Each but `too_late` closes its connection: what the client may have sent
 behind the request has not been looked at.
 
-A request with a deadline has a `Claim`: its thread or the main thread answers, whoever takes it first. No timer thread
+A request with a deadline has a `Claim`: its thread or the main thread answers, the first to take it. No timer thread
 and no thread per request: the main thread's poller waits no longer than until the first deadline, and is woken only by
 a request whose deadline is sooner than that.
 """
@@ -42,7 +42,7 @@ _JOIN_BYTES = 65536
 # Claims of ended requests stay until their deadline; beyond this many, and when they are most, they are cleared away.
 _KEPT: Final = 1024
 
-# (second, what `Date` says in it): replaced by whoever finds another second.
+# (second, what `Date` says in it): replaced by the first thread in another second.
 _date: tuple[int, str] = (0, "")
 
 
@@ -83,7 +83,7 @@ BODY_TIMEOUT = answer("408 Request Timeout", "the request's body did not arrive 
 
 
 class Claim:
-    """Who answers a request that has a deadline: its thread or the front. Exactly one `take` gives True.
+    """The right to answer a request that has a deadline: its thread's or the front's. Exactly one `take` gives True.
 
     The front takes it and answers under `answering`; a thread that has lost it passes through `answering` before it
     closes the socket, so that the front never writes to a descriptor that has become another's.
@@ -97,7 +97,7 @@ class Claim:
         self.deadline_ns = deadline_ns
         # No thread has begun with the request. Written by its thread when it does.
         self.queued = queued
-        # The request has ended, whoever answered. Written by its thread.
+        # The request has ended, answered by its thread or the front. Written by its thread.
         self.over = False
         # The front has answered it. Written by the front under `answering`.
         self.answered = False
@@ -157,7 +157,7 @@ class Deadlines:
         return until_ns
 
     def take(self, now_ns: int) -> Claim | None:
-        """A claim whose deadline has passed and whose request goes on; None = no more."""
+        """A claim whose deadline has passed and whose request goes on; None = none is left."""
         with self._guard:
             self._clear()
             while self._heap and self._heap[0].deadline_ns <= now_ns:
@@ -174,7 +174,7 @@ class Deadlines:
 
 
 class ClaimedResponse(wsgi.Response):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's HTTP/1 response for one connection of ours.
+    """gunicorn's HTTP/1 response for one of our connections.
 
     Nothing of the answer is written before `claim` is won. When the main thread has answered 504 the first write
     raises what a client that has gone raises, and the application ends the way it does then.

@@ -1,4 +1,4 @@
-"""One client connection: who owns it, what has been read of it, and whether the head of its request is whole.
+"""One client connection: its owner, what has been read of it, and whether the head of its request is complete.
 
 A connection has one owner at a time: the main thread while it waits for a request's head or for the client to close; a
 pool thread from the moment it is submitted until it is parked again. The one exception is a deadline: `answers.Claim`.
@@ -7,7 +7,7 @@ A head is judged as bytes here, not parsed: gunicorn's own parser reads the requ
 only decides *when* a thread is given to it, so that a head which trickles in holds none.
 
 The socket stays in blocking mode for its whole life: the front passes MSG_DONTWAIT. Switching modes costs a system call
-each way, and every system call lets go of the GIL, which beside a CPU-bound thread costs a switch interval.
+each way, and every system call releases the GIL, which beside a CPU-bound thread costs a switch interval.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
     "prefixes",
 ]
 
-# Who owns the connection and what for.
+# The connection's owner and its purpose.
 WAITING: Final = 0  # the front: for the first byte, or the rest, of a head
 BUSY: Final = 1  # a pool thread
 LEAVING: Final = 2  # the front: the write side is closed, for the client to close too
@@ -64,7 +64,7 @@ OVER_LIMIT: Final = 4  # the front: with a request over the limit, about to be r
 # What is to be done with the bytes of a head so far.
 PARTIAL: Final = 0  # wait for more
 ENDED: Final = 1  # the head is whole
-HOPELESS: Final = 2  # the parser refuses it already, or it is none of ours: let the parser say so
+HOPELESS: Final = 2  # the parser refuses it already, or it is not ours: let the parser say so
 
 # (bytes so far, how many of them were judged before, first request of the connection) -> PARTIAL, ENDED or HOPELESS
 Judge = Callable[[bytes, int, bool], int]
@@ -245,7 +245,7 @@ class Conn(TConn):  # type: ignore[misc]
     def push(self, data: bytes) -> None:
         """Write all of `data`, blocking if the client does not read.
 
-        What fits into the socket's buffer goes without a word to the probes: such a write does not block, so it ends
+        What fits into the socket's buffer is not reported to the probes: such a write does not block, so it ends
         no CPU phase.
         """
         if self.tls:
@@ -263,7 +263,7 @@ class Conn(TConn):  # type: ignore[misc]
     def push_now(self, data: bytes) -> bool:
         """Write a short answer without waiting; False: the client does not read, or is gone.
 
-        For the owner, and for who holds `io` over TLS.
+        For the owner, and for the holder of `io` over TLS.
         """
         try:
             if not self.tls:
@@ -393,7 +393,7 @@ class Served(Protocol):
     cfg: Any
     log: Any
     running: Running
-    #: The application, without anything of ours around it.
+    #: The application, without our wrappers.
     application: Callable[..., Any]
     #: Told to stop when False.
     alive: bool

@@ -1,7 +1,7 @@
 """Where a connection goes next: to a thread of the pool, back to the main thread, or away.
 
 Every call but those named otherwise is made by the owner of the connection, on the main thread or a thread of the pool,
-which does not own it any more afterwards. A thread parks its connection by itself: the main thread is not woken for
+which no longer owns it afterwards. A thread parks its connection by itself: the main thread is not woken for
 that. An epoll set may be changed from any thread; a descriptor reports once and is then silent until it is armed again.
 """
 
@@ -194,7 +194,7 @@ class Dispatch:
         """
         now_s = time.monotonic()
         if head:
-            if not conn.head:  # its first piece: later ones bring no more time
+            if not conn.head:  # its first piece: later ones do not extend the time
                 conn.expires_s = now_s + self._head_s
         elif conn.requests:
             conn.expires_s = now_s + (self._keepalive_s if not self.stopping_s else min(self._keepalive_s, LINGER_S))

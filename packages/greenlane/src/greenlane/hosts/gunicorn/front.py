@@ -74,7 +74,7 @@ class Front:
         self._failures = 0
 
     def run(self) -> None:
-        """Serve until the worker is not alive any more, then drain."""
+        """Serve until the worker is told to stop, then drain."""
         self._line.beat()
         self._show()
         while self._worker.alive:
@@ -82,7 +82,7 @@ class Front:
         self._drain()
 
     def _turn_on(self, tick_s: float) -> None:
-        """A turn that survives a failure of ours, unless it fails again and again."""
+        """A turn that survives an internal failure, unless it fails again and again."""
         try:
             self._turn(tick_s)
         except Exception:
@@ -151,7 +151,7 @@ class Front:
         self._line.show(self._worker.capacity() if self._worker.alive else AWAY)
 
     def _rescue(self, conn: Conn | None) -> None:
-        """After a failure of ours: the connection goes to a thread as gthread would have sent it, else it is closed."""
+        """After an internal failure: a thread gets the connection, as under gthread, else it is closed."""
         self._worker.tell("the front failed; such connections are served as gthread serves them")
         if conn is None or conn.stage in (BUSY, CLOSED):
             return
@@ -342,7 +342,7 @@ class Front:
     def _drain(self) -> None:
         """Serve what is here or on its way, each answer with `Connection: close`, then close the rest.
 
-        Told to stop (TERM), the listening sockets are closed at once, after those who wait there have been accepted.
+        Told to stop (TERM), waiting connections are accepted, then the listening sockets are closed.
         At `max_requests` they stay open for the time of the linger if no other worker is there.
         """
         dispatch = self._dispatch
@@ -354,7 +354,7 @@ class Front:
         while self._connections and time.monotonic() < until_s:
             self._shut_unless_recycling()
             self._turn_on(_DRAIN_TICK_S)
-        self._listeners.shut(let_in=False)  # who waits there is left to the successor, which has the same sockets
+        self._listeners.shut(let_in=False)  # waiting connections are left to the successor, which has the same sockets
         self._line.leave()
         self._pool.shutdown(wait=False)
         for conn in list(self._connections.values()):

@@ -231,7 +231,7 @@ def _takes_over(req: Any, environ: Environ) -> bool:
 
 
 def _may_answer(conn: Conn) -> bool:
-    """Whether nothing of an answer has been written, and nobody else writes one."""
+    """Whether no part of an answer has been written, and no other thread writes one."""
     resp: ClaimedResponse | None = conn.response
     if resp is not None and resp.headers_sent:
         return False

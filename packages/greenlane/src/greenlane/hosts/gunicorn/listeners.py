@@ -47,7 +47,7 @@ _CLIENT_GONE: Final = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM})
 LINES: Final = 1024
 # A beat older than this is that of a dead or hung worker. Over twice the longest pause between two beats (1 s).
 STALE_MS: Final = 2500
-# How often the set of live workers is looked up anew.
+# How often the set of live workers is looked up again.
 _LOOK_UP_MS: Final = 250
 
 # Capacity of a worker that does not serve: it boots or drains.
@@ -105,7 +105,7 @@ class Listeners:
             self._admit(fd, now_ns, self._burst)
 
     def shut(self, *, let_in: bool) -> None:
-        """Close the sockets for good; with `let_in`, after all who wait there have been accepted, room or not.
+        """Close the sockets for good; with `let_in`, after all waiting connections have been accepted, room or not.
 
         They would be reset when the last process closes the socket. Does nothing the second time.
         """

@@ -5,7 +5,7 @@
 - a new connection is accepted by the worker that has room and the fewest requests in progress;
 - a request's clock starts when its first byte can be read;
 - the answer to a request past its deadline leaves on time (504) while the work goes on in its thread and is counted;
-- health and metrics are answered without a thread of the pool, and a hung application is told from a busy one;
+- health and metrics are answered without a thread of the pool, and a hung application is distinguished from a busy one;
 - clients that send slowly hold no thread, and are bounded at line, headers and body;
 - nobody is cut off when the worker stops (TERM, HUP, `max_requests`).
 
@@ -55,7 +55,7 @@ Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 
-# At most so often the log hears of refusals. Arbitrary.
+# At most this often the log hears of refusals. Arbitrary.
 _SILENCE_S: Final = 60.0
 
 _recorder: Final = Recorder()
@@ -181,7 +181,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
                 self._open(conn)
             else:
                 self._http1.serve(conn)
-        except BaseException:  # a bug of ours: what a request raises has been dealt with
+        except BaseException:  # our bug: what a request raises has been dealt with
             self.log.exception("greenlane: connection dropped")
             if conn.stage == BUSY:
                 self._dispatch.close(conn)

@@ -31,7 +31,7 @@ _FAILED: Final = 500
 _WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in READ.items()}
 
 _recorder: Final = Recorder()
-#: Jobs that have not ended. Who is called within one is part of it: the middleware under an observed server.
+#: Jobs that have not ended. A nested call is part of its job: the middleware under an observed server.
 _open_jobs: Final[set[int]] = set()
 
 
@@ -42,14 +42,14 @@ async def observed(
 
     Args:
         app: the application.
-        host: who calls it, such as "uvicorn".
+        host: the server, such as "uvicorn".
         arrival: (monotonic ns, clock) of the request's bytes; 0 = unknown.
         scope, receive, send: the server's.
     """
     # A task without steps that we see (granian's) shares its unit with everything else on the loop.
     if scope["type"] != "http" or not _recorder.recording() or not Steps.in_task() or JOB.get() in _open_jobs:
         return await app(scope, receive, send)
-    # Whoever made this task may have done it within another request: the one before it on a pipelined connection.
+    # This task may have been made within another request: the one before it on a pipelined connection.
     _recorder.attach(0)
     job = _open(host, arrival, scope)
     if not job:

@@ -6,7 +6,7 @@ Forms of an arrival that fronts write: `t=1700000000.123` (nginx, seconds), `170
 `t=1700000000123456` (Apache, us), `1700000000123456789` (ns). The unit follows from the size of the number, which is
 unambiguous from 1973 to the year 5138.
 
-Anybody may send these headers. An arrival is believed of who speaks from this machine or a private network, as fronts
+Any client may send these headers. They are believed if the peer is on this machine or a private network, as fronts
 do, and not of an address of the public Internet, which is a client's own.
 """
 
@@ -47,13 +47,13 @@ _UNITS: Final = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3), (10**20, 1))
 _OLDEST_NS: Final = 600 * 10**9
 #: A moment that is known no better makes more waiting than there was. nginx and Heroku write milliseconds.
 _COARSEST_NS: Final = 10**6
-#: Clocks of two machines differ; a front whose clock is up to so much ahead of ours counts as "now". Arbitrary.
+#: Clocks of two machines differ; up to this much ahead of this machine's counts as "now". Arbitrary.
 _AHEAD_NS: Final = 10**9
 
 
 @functools.lru_cache(maxsize=1024)
 def is_front(address: str | None) -> bool:
-    """Whether who speaks from there may be a front of ours. None or another kind of name: by a Unix socket."""
+    """Whether a peer at this address may be one of our fronts. None or another kind of name: by a Unix socket."""
     import ipaddress  # only where such a header comes
 
     try:
@@ -87,7 +87,7 @@ def arrival_ns(text: str) -> int:
 
 
 def parsed_unix_ns(text: str) -> tuple[int, int]:
-    """Give nanoseconds since 1970, and to how many it is said; 0 = another form."""
+    """Give nanoseconds since 1970, and the resolution in ns; 0 = another form."""
     found = _FORM.fullmatch(text)
     if found is None:
         return 0, 0
@@ -105,7 +105,7 @@ def arrival_and_due(told: Mapping[str, str], arrival: tuple[int, str], address: 
     Args:
         told: those of its headers that are read, as WSGI has them.
         arrival: without them: (monotonic ns or 0 = unknown, the clock's name).
-        address: of who sent them, as in `is_front`.
+        address: the peer's, as in `is_front`.
     """
     arrival_ns, clock = arrival
     front_ns = environ_arrival_ns({**told, "REMOTE_ADDR": address})

@@ -32,7 +32,7 @@ def observed(app: Any, host: str, spawned_ns: Callable[[], int] | None = None) -
 
     Args:
         app: a WSGI application.
-        host: who calls it, such as "gunicorn.sync".
+        host: the server, such as "gunicorn.sync".
         spawned_ns: see `Requests`.
     """
     return app if isinstance(app, Observed) or not callable(app) else Observed(app, Requests(host, spawned_ns))

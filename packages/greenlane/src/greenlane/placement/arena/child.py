@@ -42,7 +42,7 @@ from greenlane.placement.arena.protocol import (
 
 __all__ = ["main"]
 
-# Frames of ours between the loop and a function: left out of what its caller sees.
+# Our frames between the loop and a function: left out of what its caller sees.
 _OUR_FRAMES: Final = 1
 # The kernel keeps 15 bytes.
 _NAME: Final = b"greenlane-arena"
@@ -123,7 +123,7 @@ class _Child:
         return True
 
     def serve(self) -> None:
-        """Answer calls until there are no more."""
+        """Answer calls until the channel is closed."""
         deadline.CURRENT.set(self._running)
         wait, begun, running, now_ns = self._inbox.wait, self._control.store, self._running, time.monotonic_ns
         while (letter := wait(_SPIN_US)) is not False:

@@ -4,7 +4,7 @@
        └─────> queue, bounded ───────────────┘
 
 A worker has one call at a time, and none before it has answered the last: an answer can only be that call's (its id is
-compared all the same), whoever has stopped to wait for it meanwhile. What is sent to a worker is pickled when it is
+compared all the same), even if its caller has stopped waiting. What is sent to a worker is pickled when it is
 submitted and copied when it is dispatched; leave arrays alone until the answer.
 
 The sending happens on the caller's thread or where an answer rings (`homes`); births, deaths and times are the
@@ -413,7 +413,7 @@ class ArenaExecutor:
         self.feed()
 
     def feed(self) -> None:
-        """Give what waits to who is idle: after an order came back."""
+        """Give waiting orders to idle workers: after an order came back."""
         while True:
             with self._lock:
                 if not self._queue or not self._idle:

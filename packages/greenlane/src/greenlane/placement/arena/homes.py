@@ -1,4 +1,4 @@
-"""Where answers ring: the loop of whoever calls, or the keeper's thread.
+"""Where answers arrive: on the caller's loop, or on the keeper's thread.
 
 A home is an epoll set of its workers' channels, and that set is itself one descriptor which a loop watches. So a worker
 moves to another home from any thread (two system calls), whatever its old loop does or no longer does.
@@ -44,7 +44,7 @@ class LoopHome:
     def end(self) -> None:
         """Leave the loop; on its own thread, unless it is stopped."""
         if self.loop.is_running() and caller_loop() is not self.loop:
-            # Closed by the time it is its turn: then nobody watches any more.
+            # Closed before it was its turn: then it is no longer watched.
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._leave)
             return
@@ -94,7 +94,7 @@ def caller_loop() -> Any:
 
 
 def _hub(hubs: Any) -> Any:
-    """The thread's hub, if who calls would wait on it: a greenlet, or the main one of a patched program."""
+    """The thread's hub, if the caller would wait on it: a greenlet, or the main one of a patched program."""
     hub = hubs.get_hub_if_exists()
     if hub is None or hub.dead:
         return None

@@ -29,10 +29,10 @@ __all__ = ["Keeper", "KeptWorkers"]
 
 _NEVER_NS: Final = 1 << 62
 _SECOND_NS: Final = 1_000_000_000
-# A worker that has lived so long, or answered so many calls, was well: its death is no sign that the next dies too.
+# A worker that lived this long, or answered this many calls, was healthy: the next need not die too.
 _WELL_NS: Final = 5 * _SECOND_NS
 _WELL_CALLS: Final = 10
-# The second start after two quick deaths waits so long, the next twice as long, to the most. Arbitrary: a worker that
+# The second start after two quick deaths waits this long, the next twice as long, to the most. Arbitrary: a worker that
 # dies of its start costs some 0.1 s of CPU.
 _FIRST_PAUSE_NS: Final = 50_000_000
 _LONGEST_PAUSE_NS: Final = 5 * _SECOND_NS
@@ -59,7 +59,7 @@ class KeptWorkers(Protocol):
         """Use this new worker."""
 
     def withdraw(self, worker: ArenaWorker) -> None:
-        """Give this worker no more calls; `free` is set once it has none."""
+        """Stop giving calls to this worker; `free` is set once it has none."""
 
     def forget(self, worker: ArenaWorker) -> ArenaCall | None:
         """Give what a dead worker was running."""
@@ -149,7 +149,7 @@ class Keeper:
             self._done.release()
 
     def forked(self) -> None:
-        """In the child of a fork, where its thread is not: let go of descriptors."""
+        """In the child of a fork, which lacks its thread: close descriptors."""
         self._lock = allocate_lock()
         if self._gone:
             return
@@ -167,7 +167,7 @@ class Keeper:
         while not self._is_finished():
             try:
                 self._step()
-            except Exception:  # a bug of ours; without this thread nobody would notice a death
+            except Exception:  # our bug; without this thread a death would go unnoticed
                 _LOG.exception("keep worker processes")
                 self.poll.wait(100)
         with self._lock:
@@ -230,7 +230,7 @@ class Keeper:
         for _ in range(self._missing()):
             try:
                 worker = launch(self._pool.options, self.shared)
-            except Exception as error:  # no process, memory or descriptor: whoever waits shall know
+            except Exception as error:  # no process, memory or descriptor: the waiting callers get the error
                 self._pause(now_ns)
                 self._fail_waiting(error)
                 return

@@ -18,7 +18,7 @@ _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 # Of the two versions of control groups.
 _LIMIT_FILES: Final = ("memory.max", "memory/memory.limit_in_bytes")
-# A flag a shared array: at most so many at once.
+# One flag for each shared array: at most this many at a time.
 _FLAGS: Final = 4096
 
 
@@ -77,12 +77,12 @@ class SharedArrays:
             raise
 
     def block(self, length: int) -> Any:
-        """Give a writable buffer of so many bytes; None when there is no room."""
+        """Give a writable buffer of this many bytes; None when there is no room."""
         commons = self._commons
         return None if commons is None else commons.block(length)
 
     def close(self) -> None:
-        """Let go of it; arrays keep the memory. Idempotent."""
+        """Release it; arrays keep the memory. Idempotent."""
         self.segment = self._commons = None
         fd, self.fd = self.fd, -1
         if fd >= 0:

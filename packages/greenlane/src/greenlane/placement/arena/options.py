@@ -22,7 +22,7 @@ class ArenaOptions:
 
     # Processes; 0 = the usable cores.
     workers: int = 0
-    # Calls that may wait for a worker; one more is refused. Default arbitrary: what waits behind so many has lost.
+    # Calls that may wait for a worker; one more is refused. Arbitrary: a call behind this many is late anyway.
     queue: int = 256
     # Room for the arguments under way to a worker, and as much again for results that the parent still looks into. Only
     # pages that were written to cost memory. What finds no room goes the slow way (a memory file of its own).

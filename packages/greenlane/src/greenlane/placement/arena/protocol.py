@@ -1,7 +1,7 @@
 """What passes between a worker and its parent: the first message, those after it, and words that both share.
 
 Messages go through `_native.Outbox` and `Inbox`. The words lie in one small memory file a worker, mapped writable by
-both: who cancels, what runs, which blocks are in use. Each has one writer, but for the flags of blocks: their sender
+both: who cancels, what runs, which blocks are in use. Each has one writer, except the flags of blocks: their sender
 sets one, their receiver clears it.
 """
 
@@ -59,7 +59,7 @@ _LAST_LINE: Final = 2
 _LAST_LINE_OFFSET: Final = 64
 # Arbitrary: a line of a log; the rest of a longer one is cut off.
 _LAST_LINE_BYTES: Final = 1024
-# A flag a block, so at most so many blocks at once in each direction. What does not get one travels in a memory file of
+# One flag for each block: at most this many blocks in each direction. What does not get one travels in a memory file of
 # its own.
 _FLAGS: Final = 1024
 ARGUMENT_WORDS: Final = range(256, 256 + _FLAGS)

@@ -87,7 +87,7 @@ class Crossed:
 
 
 class ArenaWorker:
-    """Channel, memory and process. Who may use which is the executor's affair; nothing here waits."""
+    """Channel, memory and process. The executor decides which caller uses which; nothing here waits."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ArenaWorker:
         self.free = False
         # Why it could not start: what its warm-up raised.
         self.start_error: BaseException | None = None
-        # Whoever reads the channel has it.
+        # The reader of the channel has it.
         self.reading = allocate_lock()
         self._files = files
         self._control = control
@@ -165,7 +165,7 @@ class ArenaWorker:
         return last_line(self._control)
 
     def close(self) -> None:
-        """Let go of descriptors; views of results keep their memory. The process ends by itself when it waits."""
+        """Close descriptors; views of results keep their memory. The process ends by itself when it waits."""
         self.channel.close()
         self._files.close()
         for fd in (self.pidfd, self._crash):

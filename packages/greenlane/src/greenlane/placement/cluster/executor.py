@@ -175,7 +175,7 @@ class RayExecutor:
     # -- A call's way
 
     def _dispatch(self) -> None:
-        """Give what waits to who is idle; ask for more workers if that is not enough."""
+        """Give waiting calls to idle workers; ask for more workers if that is not enough."""
         while True:
             with self._lock:
                 if not self._waiting or not self._idle:
@@ -278,7 +278,7 @@ class RayExecutor:
         self._dispatch()
 
     def _tell_drained(self) -> None:
-        """Let `close` go on if no call runs any more, the last one's end included: call it after that."""
+        """Let `close` go on if no call is left. Called after the end of each call."""
         with self._lock:
             drained = self._closed and all(worker.order is None for worker in self._workers.values())
         if drained:
@@ -331,7 +331,7 @@ class RayExecutor:
             _LOG.exception("tell a caller that its placed call has ended")
 
     def _refused(self, link: Link, cause: BaseException) -> None:
-        """Ray cannot be reached: whoever waits shall know."""
+        """Ray cannot be reached: waiting callers get the error."""
         error = PlacementError(
             "connect to the cluster", name="cluster_address", value=self.options.address,
             rule=f"a Ray that answers ({type(cause).__name__}: {cause})", hint="look whether it runs: ray status",
@@ -342,7 +342,7 @@ class RayExecutor:
         self._tell_drained()
 
     def _link_ended(self, link: Link, code: int | None) -> None:
-        # Ray ends its driver when it cannot reach the cluster any more, and says so on stderr.
+        # Ray ends its driver when it loses the cluster, and says so on stderr.
         told = {} if code is None or code < 0 else {"ended": f"exited with status {code}", "hint": _HINT_BRIDGE}
         for order in self._forget(link):
             attempted = f"run {order.name} on the cluster, by way of a bridge process"

@@ -72,7 +72,7 @@ class Link:
             self._gone.release()
 
     def forked(self) -> None:
-        """In the child of a fork: let go of what is the parent's."""
+        """In the child of a fork: close what belongs to the parent."""
         self._wire.close()
         self._other.close()
         if self._pidfd >= 0:
@@ -93,7 +93,7 @@ class Link:
             while (frame := self._wire.receive()) is not None:
                 self._heard(self, frame)
                 del frame
-        except Exception:  # no process or descriptor could be made, or a bug of ours
+        except Exception:  # no process or descriptor could be made, or our bug
             _LOG.exception("keep the bridge to the cluster")
         finally:
             code = self._reaped()

@@ -23,7 +23,7 @@ class ClusterOptions:
     # Which Ray: "host:port" of its head; "auto" = what RAY_ADDRESS says, or the one that runs on this machine;
     # "local" = one of its own on this machine, which ends with this process. "" = nobody has said which: refused.
     address: str = ""
-    # Calls that may wait for a worker; one more is refused. Default arbitrary: what waits behind so many has lost.
+    # Calls that may wait for a worker; one more is refused. Arbitrary: a call behind this many is late anyway.
     queue: int = 256
     # Most workers (Ray actors) at once. They are started on demand. Default arbitrary: on a shared cluster, little.
     workers: int = 8

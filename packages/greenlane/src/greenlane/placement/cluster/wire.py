@@ -95,12 +95,12 @@ class Wire:
         return Frame(FrameKind(kind), worker, call, number, parts[0], parts[1:])
 
     def end(self) -> None:
-        """End the connection: who waits at either end is told. On any thread; idempotent."""
+        """End the connection: waiters at both ends are woken. On any thread; idempotent."""
         with contextlib.suppress(OSError):  # It has ended already.
             self._socket.shutdown(_socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of the descriptor; nobody may be waiting. The connection ends with its last descriptor. Idempotent."""
+        """Close the descriptor; no thread may be waiting. The connection ends with its last descriptor. Idempotent."""
         self._socket.close()
 
     def _exactly(self, length: int) -> memoryview | None:

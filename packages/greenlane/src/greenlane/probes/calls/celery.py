@@ -42,7 +42,7 @@ def _publish(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
 
     @functools.wraps(original)
     def publish(self: Any, body: Any, *args: Any, **kwargs: Any) -> Any:
-        # `headers` is the tenth parameter; who passes ten by position is left alone.
+        # `headers` is the tenth parameter; a call with ten by position is left alone.
         if silent or len(args) > 8 or not span.recording():
             return sent(self, body, *args, **kwargs)
         kwargs["headers"] = enqueued.published(kwargs.get("headers") or {})

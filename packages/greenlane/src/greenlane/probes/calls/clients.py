@@ -15,7 +15,7 @@ def install(sink: span.Sink | None = None) -> None:
     """Place the spans in the clients that are imported, and in the others when they are. Idempotent.
 
     Args:
-        sink: who writes them down; None = this process's recorder.
+        sink: what stores them; None = this process's recorder.
     """
     span.send_to(sink or Recorder())
     _patches.install()

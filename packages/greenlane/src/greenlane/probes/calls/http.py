@@ -10,7 +10,7 @@ The upstream's own clock, as the reply's headers say it:
 | `server-timing: …, total;dur=110.2` | the metric `total`, ms (W3C, Server Timing); other metrics are parts of it |
 | `x-envoy-upstream-service-time: 110` | ms, by the Envoy in front of the upstream |
 
-In this order: who timed nearer to the work has the word. Neither says when it began; the report draws it in the middle
+In this order: the clock nearer to the work wins. Neither says when it began; the report draws it in the middle
 of the time on the wire. Cost: 1.5 us a reply without either, 2.5 us with one; most of it is the header dictionaries'.
 """
 

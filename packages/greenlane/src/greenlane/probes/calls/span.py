@@ -21,7 +21,7 @@ from greenlane._native import Recorder
 from greenlane.probes.wrapping import Make
 
 __all__ = [
-    # what is called, and who hears of it
+    # what is called, and its subscribers
     "Call",
     "Describe",
     "OwnClock",
@@ -51,7 +51,7 @@ _now_ns: Final = time.monotonic_ns
 
 
 class Sink(Protocol):
-    """Who writes calls down: the native recorder, or a test's list."""
+    """What stores calls: the native recorder, or a test's list."""
 
     def recording(self) -> bool:
         """Whether anything is written down now."""
@@ -164,7 +164,7 @@ def begin(describe: Describe, /, *args: Any, **kwargs: Any) -> Open | None:
 
 
 def within(one: Open | None) -> None:
-    """Let what this context calls belong to `one` while it goes on; None: to itself."""
+    """Let calls of this context belong to `one` while it goes on; None: each is its own."""
     _open.set(one)
 
 

@@ -6,7 +6,7 @@ and `copy` are left out: they are as long as their caller takes to read. psycopg
 SQLAlchemy: a statement, whatever the driver, with the engine's URL for a name. Commits are the drivers' own calls.
 SQLite is no upstream: its time is CPU and page cache of this process.
 
-Of a statement its verb and its first table are told; values never are. A table is looked for only in front of the first
+A statement's verb and first table are recorded; values never are. A table is looked for only in front of the first
 literal, so that words inside of one cannot be taken for it.
 """
 
@@ -82,7 +82,7 @@ def text_of(statement: Any) -> str:
     if type(statement).__name__ == "Identifier" and isinstance(parts, tuple | list):
         return ".".join(f'"{part}"' for part in parts)
     if type(statement).__name__ == "Composed" and isinstance(parts, tuple | list):
-        # A literal stands for an end of what is looked at, like one in a text.
+        # A literal ends the text that is looked at, as inside a string.
         return "".join("'" if type(part).__name__ == "Literal" else text_of(part) for part in parts)
     return ""
 

@@ -2,7 +2,7 @@
 
 It first runs the `sitecustomize` that it stands before, which then is `sys.modules["sitecustomize"]`, and leaves
 `sys.path` as the program would have had it. `usercustomize` comes after, as ever. Nothing that goes wrong here ends the
-program: it is said on stderr, and the program runs unrecorded.
+program: it is reported on stderr, and the program runs unrecorded.
 
 Any Python may meet this file: no syntax here that an old one does not know, and no functions.
 """

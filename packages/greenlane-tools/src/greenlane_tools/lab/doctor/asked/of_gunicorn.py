@@ -53,7 +53,7 @@ def main(descriptor: int, arguments: list[str]) -> None:
 
 
 def _settings(config: Any) -> dict[str, dict[str, Any]]:
-    """Value and origin of each. An origin is who spoke last: gunicorn reads file, then environment, then arguments."""
+    """Value and origin of each. The last origin wins: gunicorn reads file, then environment, then arguments."""
     parser = config.parser()
     spoken = vars(parser.parse_args())
     from_environment = vars(parser.parse_args(config.get_cmd_args_from_env()))

@@ -1,7 +1,7 @@
 """What the programs share: the job they are given, the requests they keep, the file they leave.
 
 The job is JSON in the first argument: {"bursts_ms", "waits_ms", "together", "green_threads", "requests", "yields",
-"result", "by_clock": bursts last for so much CPU time, whatever they get done in it}. The file `result` gets
+"result", "by_clock": bursts last for this much CPU time, whatever they get done in it}. The file `result` gets
 {"runtime", "iterations_per_ms", "began_ns", "ended_ns", "cpu_ns", "yield_ns", "requests": [[arrival_ns, spawn_ns,
 mark_ns, ...], ...]}, requests numbered in the order of their spawn. Marks of a request are when its bursts begin and
 end, in turns: the first is its handler's first instruction, the last its end. Times are of the monotonic clock;

@@ -27,7 +27,7 @@ def burn(iterations: int) -> None:
 
 
 def burn_ns(cpu_ns: int) -> None:
-    """Compute for so much of this thread's CPU time, to some 20 us: less work where the core is slower."""
+    """Compute for this much of this thread's CPU time, to some 20 us: less work where the core is slower."""
     until_ns = time.thread_time_ns() + cpu_ns
     while time.thread_time_ns() < until_ns:
         burn(_PIECE)

@@ -1,4 +1,4 @@
-"""What a run is told, and the result it leaves: JSON both."""
+"""The input of a run, and its result: both JSON."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from greenlane.wiring.placed_calls import placed, placement
 
 __all__ = ["PLACEMENTS", "chosen", "pinned"]
 
-#: Contenders of ours, and what their functions are pinned to.
+#: Our contenders, and what their functions are pinned to.
 PLACEMENTS: dict[str, Any] = {"thread": "thread", "process": "process", "greenlane": "auto"}
 
 

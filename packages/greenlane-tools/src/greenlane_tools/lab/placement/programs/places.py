@@ -94,7 +94,7 @@ async def _ray(fn: Function, args: tuple[Any, ...]) -> Call:
     return call
 
 
-#: By contender; those of ours are placed by `ours`, and `dirty` has a program of its own.
+#: By contender; ours are placed by `ours`, and `dirty` has a program of its own.
 OPENED: Final[Mapping[str, Callable[[Function, tuple[Any, ...]], Awaitable[Call]]]] = {
     "inline": _inline,
     "to-thread": _to_thread,

@@ -1,4 +1,4 @@
-"""What is told of a run when its calls have ended."""
+"""The result of a run when its calls have ended."""
 
 from __future__ import annotations
 

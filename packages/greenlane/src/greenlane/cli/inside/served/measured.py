@@ -3,7 +3,7 @@
 
     python -P measured.py wsgi|aiohttp|plain PORT
 
-Nothing is imported here that the host does not load anyway; lines are counted by whoever asks.
+Nothing is imported here that the host does not load anyway; the caller counts lines.
 """
 
 import atexit
@@ -41,7 +41,7 @@ OURS = ("greenlane", "greenlane_work", "greenlane_serve", "greenlane_tools")
 
 
 def folders():
-    """Where the code of ours is."""
+    """Where our code is."""
     found = (getattr(sys.modules.get(name), "__file__", None) for name in OURS)
     return tuple(os.path.dirname(path) + os.sep for path in found if path)
 
@@ -117,7 +117,7 @@ def threads():
 
 
 def exit_hooks():
-    """What of ours runs at the exit of the interpreter."""
+    """Our exit hooks."""
     where = folders()
     noted = getattr(atexit.register, "__globals__", {}).get("noted", [])  # by our `sitecustomize`
     return sorted(getattr(found, "__qualname__", "") or repr(found) for found in noted if is_ours(found, where))
