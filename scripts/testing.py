@@ -7,7 +7,7 @@ the rest but soak: slow tests, every example and mode, real servers; then what m
 pytest's it is one run of that kind. A test with a server, or one that measures, that failed in a part is run again at
 the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, but for tests that passed alone.
 
-`TESTS_LIMIT_S`: after this many seconds what runs is interrupted and says what has failed; nothing else is run.
+`TESTS_END_S` (since the epoch): then what runs is interrupted and says what has failed, and nothing else is run.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def main(argv: Sequence[str]) -> int:
         return subprocess.run([*_WHOLE[kind], *arguments], check=False).returncode
     with tempfile.TemporaryDirectory() as told:
         os.environ["TESTS_TOLD"] = told
-        limit_s = float(os.environ.get("TESTS_LIMIT_S", "inf"))
+        limit_s = float(os.environ.get("TESTS_END_S", "inf")) - time.time()
         return in_turn([[part.command() for part in parts] for parts in PLANS[kind]], limit_s)
 
 

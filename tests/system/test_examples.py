@@ -59,7 +59,7 @@ def test_a_slow_flask_application_is_diagnosed_by_the_two_commands(tmp_path: Pat
     gunicorn = [BIN / "gunicorn", "--bind", f"127.0.0.1:{port}", "-k", "gthread", "--threads", "8", "flask_app:app"]
     with Child([BIN / "greenlane", "record", "-o", recording, "--", *gunicorn], cwd=ROOT / "examples") as child:
         child.wait_port(port)
-        heavy = [Child([sys.executable, "-c", _ASKS.format(port=port, path="/heavy", times=25)]) for _ in range(4)]
+        heavy = [Child([sys.executable, "-c", _ASKS.format(port=port, path="/heavy", times=10)]) for _ in range(4)]
         for _ in range(25):
             answer(port, "/quick")
             time.sleep(0.02)

@@ -21,8 +21,17 @@ def holds(served) -> None:
     assert counted["granted"] + counted["waited"] >= outcome.heavy // 2, counted
 
 
-@pytest.mark.parametrize("app", ["orm_django", "orm_sqlalchemy"])
-@pytest.mark.parametrize("host", ["worker", "gthread"])
+def pairs(*those, soak=()):
+    """(host, application) each; what is left out of all pairs is in `make soak`."""
+    return pytest.mark.parametrize(
+        ("host", "app"), [*those, *(pytest.param(*one, marks=pytest.mark.soak) for one in soak)]
+    )
+
+
+@pairs(
+    ("worker", "orm_django"), ("gthread", "orm_sqlalchemy"),
+    soak=[("worker", "orm_sqlalchemy"), ("gthread", "orm_django")],
+)  # fmt: skip
 def test_an_orm_on_sqlite(serve, tmp_path, host, app):
     holds(serve(host, app, DATABASE_URL=f"sqlite:///{tmp_path / 'visits.db'}"))
 
@@ -38,8 +47,11 @@ def database(postgres):
     return postgres
 
 
-@pytest.mark.parametrize("app", ["orm_django", "orm_sqlalchemy", "driver_psycopg"])
-@pytest.mark.parametrize("host", ["worker", "gthread"])
+@pairs(
+    ("worker", "orm_sqlalchemy"), ("gthread", "orm_django"),
+    ("worker", "driver_psycopg"), ("gthread", "driver_psycopg"),
+    soak=[("worker", "orm_django"), ("gthread", "orm_sqlalchemy")],
+)  # fmt: skip
 def test_an_orm_and_a_driver_on_postgresql(serve, database, host, app):
     holds(serve(host, app, DATABASE_URL=database))
 
