@@ -102,7 +102,7 @@ class Learned(Protocol):
 
     @property
     def pinned(self) -> bool:
-        """The weight was set by somebody, not learned."""
+        """The weight is pinned, not learned."""
 
     @property
     def released_frac(self) -> float:

@@ -41,7 +41,7 @@ _UNITS_MS: Final = {"ms": 1.0, "s": 1000.0, "min": 60_000.0}
 _AT_MOST: Final = ("<=", "<", "≤")
 _ALL: Final = ("", "*", "all", "all routes")
 _MOST_MS: Final = 3_600_000.0
-#: The percentile that is asked for where nobody says one, and how many times the route's own time it may be.
+#: The default percentile, and how many times the route's own time it may be.
 _USUAL_SHARE: Final = 0.99
 _USUAL_TIMES: Final = 2.0
 #: A request so short is not waited for: below it "twice as long" is noise.
@@ -83,7 +83,7 @@ def goals(texts: Iterable[str], profile: Profile) -> tuple[Goal, ...]:
 
 
 def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
-    """Goals where nobody names any, and a sentence that says which were taken: deadlines, else "no more than twice what
+    """Default goals, and a sentence that says which were taken: deadlines, else "no more than twice what
     the requests themselves take"."""
     due = [route for route in profile.routes if route.deadline_ms]
     if due:

@@ -27,7 +27,7 @@ class State(enum.Enum):
 
     #: Not begun, or only by attempts that certainly had no effect: it may be called.
     NEW = "new"
-    #: Somebody who lives is at it.
+    #: A living worker runs it.
     RUNNING = "running"
     #: It has had its effect, and here is the result.
     DONE = "done"
