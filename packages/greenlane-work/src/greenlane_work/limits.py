@@ -85,7 +85,7 @@ class UpstreamRule:
     def of(cls, settings: WorkSettings) -> UpstreamRule:
         """Translate settings.
 
-        Without `task_key` all orders have one key: there is nobody to protect from another, so the limit is that of the
+        Without `task_key` all orders have one key: no key needs protection, so the limit is that of the
         slots unless one is set, and no breaker stops all upstreams for the sake of one.
         """
         keyed = bool(settings.task_key)

@@ -63,7 +63,7 @@ class Goal:
     limit_ms: float
 
     def said(self) -> str:
-        """As somebody would write it."""
+        """As people write it."""
         return f"{self.route} {level_said(self.share)} <= {milliseconds(self.limit_ms)}"
 
 
@@ -95,7 +95,7 @@ def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
     taken = tuple(Goal(route.route, _USUAL_SHARE, _twice_ms(route)) for route in profile.routes)
     text = (
         f"No goal was given and no deadline is known: taken is that {level_said(_USUAL_SHARE)} of each route stays "
-        f"below {_USUAL_TIMES:g} times what its own requests take without anybody to wait for."
+        f"below {_USUAL_TIMES:g} times what its own requests take without any wait."
     )
     return taken, text
 
