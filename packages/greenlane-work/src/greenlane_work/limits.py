@@ -13,7 +13,7 @@ __all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys"]
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
-#: Word of a key's rule that does not concern limits and breakers.
+#: Word of a key's rule that is no matter of limits and breakers.
 _RETRIES: Final = "retries"
 
 

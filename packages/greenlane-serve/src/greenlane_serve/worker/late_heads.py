@@ -1,4 +1,4 @@
-"""Bounds the time for a request's head where there is no front: uvicorn does not.
+"""Without a front nobody bounds the time that a client takes for its request's head: uvicorn does not.
 
 Looks at all connections now and then instead of setting a timer for each request.
 """
