@@ -28,6 +28,7 @@ PYTEST := $(BIN)/python -m pytest
 # The feed's native code: a workspace of its own, with results of its own. Tests use what compiles sooner and computes
 # the same; `greenlane demo feed` builds what is measured by itself.
 FEED := systems/feed
+RELEASE := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 FEED_PYTHON := FEED_PROFILE=quick PYTHONPATH=$(FEED) $(BIN)/python
 OFFERS_PYTHON := PYTHONPATH=systems/offers $(BIN)/python
 GO_MODULES := $(FEED)/native/go systems/offers/go
@@ -42,7 +43,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest ecosystem soak prove bench lint format types docs site wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest examples ecosystem soak prove bench lint format types docs site wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -187,6 +188,13 @@ wheel: build ## release wheels of all distributions, in dist/
 		(cd $$each && $(abspath $(BIN))/maturin build --release $(LOCKED) --out $(abspath dist) --interpreter $(abspath $(BIN))/python) || exit 1; \
 	done
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist packages/greenlane-serve packages/greenlane-work
+
+examples: wheel ## the examples of README and the tutorial, in a fresh environment from the wheels
+	rm -rf target/examples && $(BIN)/python -m venv target/examples
+	target/examples/bin/python -m pip install --quiet $(PINNED) --find-links dist \
+		'greenlane[gunicorn,celery,redis,tools]==$(RELEASE)' flask django fastapi uvicorn
+	GREENLANE_EXAMPLES_BIN=$(abspath target/examples/bin) $(PYTEST) -q --timeout 180 \
+		tests/system/test_examples.py tests/system/test_tutorial.py
 
 python: build ## VERSION=3.14: a newer CPython below target/python, for make test-all; nothing is installed on the machine
 	@$(BIN)/python -m pip install --quiet --group release $(PINNED)

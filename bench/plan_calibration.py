@@ -9,7 +9,7 @@ stock gevent worker? Expected: 9 of 10, and bands no wider than times or by 1.5 
 
 A synthetic service is a mix of routes drawn from the seed (default: of this minute, so that no fit has seen it), played
 by real gunicorn workers. `--scenario` asks a real one, of the lab. Each service is recorded once, at 0.6 of what a
-process can do, then served by each contender at this many times the recorded rates.
+process can do, then served by each contender at so many times the recorded rates.
 The last line says by which factor latencies would have to be wider for 9 of 10: `greenlane_tools.plan.band.MODEL`.
 
 What it does not show: services that wait for locks or pools, several processes, machines with other neighbours.
@@ -201,7 +201,7 @@ def verdict(rows: Sequence[Row]) -> tuple[float, float, float]:
 
 
 def show(rows: Sequence[Row], output: Output) -> None:
-    """The table, and the result."""
+    """The table, and what comes of it."""
     output.table([
         dict(zip(_COLUMNS, (
             row["service"], row["contender"], f"{row['utilisation_frac']:.2f}", row["endpoint"],

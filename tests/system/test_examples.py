@@ -1,5 +1,9 @@
-"""What README says to begin with: each example, started by the very command that stands there."""
+"""What README says to begin with: each example, started by the command in README.
 
+`make examples` sets `GREENLANE_EXAMPLES_BIN`: programs of another environment, with installed wheels.
+"""
+
+import os
 import re
 import sys
 import time
@@ -11,7 +15,7 @@ import pytest
 from tests.child import Child, free_port
 from tests.where import ROOT
 
-BIN = Path(sys.executable).parent
+BIN = Path(os.environ.get("GREENLANE_EXAMPLES_BIN") or Path(sys.executable).parent)
 COMMANDS = re.findall(r"^cd examples && (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
 
 
@@ -50,7 +54,7 @@ def test_the_celery_worker_of_the_readme_does_an_order(redis_url: str) -> None:
     with started("celery_app", BROKER_URL=redis_url) as child:
         child.wait_output("ready", timeout_s=40)
         code = "import celery_app; print(celery_app.send.delay('7', merchant='m').get(timeout=30))"
-        with Child([sys.executable, "-c", code], cwd=ROOT / "examples", env={"BROKER_URL": redis_url}) as client:
+        with Child([BIN / "python", "-c", code], cwd=ROOT / "examples", env={"BROKER_URL": redis_url}) as client:
             client.wait_output("7 went to m", timeout_s=40)
 
 

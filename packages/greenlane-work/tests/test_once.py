@@ -96,7 +96,7 @@ def test_what_had_no_effect_is_called_again_without_asking(store: Store, refusal
 def test_an_order_that_another_has_waits(store: Store, tmp_path: Path) -> None:
     other = open_store(f"sqlite:///{tmp_path}/orders.db")
     other.begin("send/1")
-    with pytest.raises(OrderWaits, match=r"order='send/1', expected one that nobody is at; .* is at it") as wait:
+    with pytest.raises(OrderWaits, match=r"order='send/1', expected one that no other worker runs; .* runs it") as wait:
         once(store, "send/1", pytest.fail)
     assert 0 < wait.value.wait_s <= 30
     other.close()

@@ -20,7 +20,7 @@ from greenlane_serve.settings import ServeSettings
 
 __all__ = ["NoFront", "check"]
 
-# What the front does, and nobody without it.
+# What only the front does.
 _FRONTS: Final = (
     "lanes", "at_once", "auto_lane", "versions", "trusted_proxies", "proxy_protocol", "client_connections",
     "half_closed", "tls_bind", "metrics_bind", "metrics_path", "alive_path", "access_log", "request_id_header",
@@ -29,7 +29,7 @@ _FRONTS: Final = (
 
 
 def check(settings: ServeSettings, kind: str) -> None:
-    """Refuse what nobody would do.
+    """Refuse settings that need the front.
 
     Raises:
         SettingsError: the application is WSGI, or a setting needs the front.
@@ -44,7 +44,7 @@ def check(settings: ServeSettings, kind: str) -> None:
 
 
 class _Silent(Runtime):
-    """Of a front that has nobody and needs to be told nothing."""
+    """In place of the front's socket: commands do nothing."""
 
     def ask(self, command: str) -> str:
         """Do nothing."""

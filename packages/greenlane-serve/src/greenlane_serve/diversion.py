@@ -41,7 +41,7 @@ class Diverted:
     to: str = ""
     #: 0 to 1.
     share_frac: float = 0.0
-    #: user@host; "" = nobody has set it.
+    #: user@host; "" = not set.
     set_by: str = ""
     #: Seconds since the epoch, by the clock of the process that set it.
     set_s: float = 0.0

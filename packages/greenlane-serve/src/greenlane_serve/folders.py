@@ -103,7 +103,7 @@ def _locked(folder: Path) -> int:
 
 
 def _leave(folder: Path, fd: int) -> None:
-    with contextlib.suppress(OSError):  # somebody lives there
+    with contextlib.suppress(OSError):  # it is in use
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(fd).st_uid == os.getuid():
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
 """The workers of one group: which slot boots, serves, leaves. Decides only; `Acts` does it.
 
 A slot is a name, a listening socket of the tree, and a server of the front. There are twice as many as workers: a
-successor boots while all serve, and a worker with a long request to end delays nobody. What should happen next follows
+successor boots while all serve, and a worker with a long request delays no other. What should happen next follows
 from the states alone (`step`), so any order of deaths, reloads and replies ends in `workers` serving workers of the
 present generation.
 """

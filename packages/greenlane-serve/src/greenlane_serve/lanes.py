@@ -203,8 +203,8 @@ def lanes_of(settings: ServeSettings) -> tuple[FrontLane, ...]:
 
 
 def _with_apart(lanes: tuple[FrontLane, ...], settings: ServeSettings) -> tuple[FrontLane, ...]:
-    """Lane `apart` waits last; with `auto_lane` it also leaves one worker to everybody else, so that any number of
-    heavy requests keeps nobody waiting."""
+    """Lane `apart` waits last; with `auto_lane` it also leaves one worker to the others, so that any number of
+    heavy requests delays no other."""
     if not settings.assigns:
         return lanes
     if not settings.auto_lane:

@@ -345,7 +345,7 @@ def _answers(path: str) -> bool:
 
 
 class Notify:
-    """Says how far the service is. Every method is nothing where nobody asked."""
+    """Says how far the service is. Every method does nothing if this was not asked for."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._address = environ.get("NOTIFY_SOCKET", "").replace("@", "\0", 1)

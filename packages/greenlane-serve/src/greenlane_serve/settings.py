@@ -126,7 +126,7 @@ class ServeSettings(Settings):
     trusted_proxies: tuple[str, ...] = declare(
         (), "Proxies in front of `greenlane serve` whose X-Forwarded-* headers are believed; `unix` = all who "
         "connect to a Unix socket.",
-        pattern=_PEER, reason="A header that everybody can send proves nothing.",
+        pattern=_PEER, reason="A header that any client can send proves nothing.",
     )  # fmt: skip
     target_max_bytes: int = declare(
         4000, "Longest request target (path and query) for `greenlane serve`; longer: 414.",
@@ -211,7 +211,7 @@ class ServeSettings(Settings):
 
     @property
     def assigns(self) -> bool:
-        """Whether routes go to lane `apart` live: asked for, or because nobody has said who goes first."""
+        """Whether routes go to lane `apart` live: asked for, or with no lanes and no fixed concurrency."""
         return self.auto_lane or (self.auto_last and not self.lanes and not self.at_once)
 
 

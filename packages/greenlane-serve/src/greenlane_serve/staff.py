@@ -90,7 +90,7 @@ class Staff:
         self._alive = os.pipe2(os.O_CLOEXEC)
 
     def seat(self, group: Group, public: Sequence[socket.socket] = ()) -> None:
-        """Listen for every slot of a group. The sockets are ours, so that nobody is refused while workers change.
+        """Listen for every slot of a group. The sockets are ours, so that no client is refused while workers change.
 
         `public`: where its workers accept clients themselves; none = they serve the front on their slots' sockets.
         """
@@ -186,7 +186,7 @@ class Hung:
         self._looked_s = 0.0
 
     def look(self, service: Service, now_s: float) -> None:
-        """End who is silent. After a pause of the tree itself (a stopped machine) everybody gets another chance."""
+        """End silent workers. After a pause of the tree itself (a stopped machine) all get another chance."""
         slept = now_s - self._looked_s > 3 * self.every_s
         self._looked_s = now_s
         if slept:
@@ -292,7 +292,7 @@ class Blocked:
         self._told: set[int] = set()
 
     def look(self, service: Service, now_s: float) -> None:
-        """Shut who is silent, open who turns again. Where all are silent all stay open: nobody is better."""
+        """Shut silent workers, open those that turn again. If all are silent all stay open."""
         slept = now_s - self._looked_s > 3 * self.every_s  # the machine was stopped, perhaps: nobody has turned
         self._looked_s = now_s
         if slept:

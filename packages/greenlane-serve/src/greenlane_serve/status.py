@@ -1,6 +1,6 @@
 """How a service stands, as one object of plain values: for the control socket, `greenlane top` and Prometheus.
 
-front    HAProxy: version, where it listens, reloads of the service, lines of its access log that nobody read in time
+front    HAProxy: version, where it listens, reloads of the service, lines of its access log lost to a slow reader
 groups   workers behind one queue: how many requests each gets at once and why, in progress, waiting
 lanes    who may take how many places; those without a gate wait in their group's queue
 workers  who boots, serves, leaves; requests that each has
@@ -132,7 +132,7 @@ def _lane(service: Service, lane: FrontLane, seen: Mapping[tuple[str, str], Row]
 
 
 def _refused(whole: Row | None, servers: Sequence[Row]) -> int:
-    """Requests that the front answered with 5xx itself: nobody was free in time. A worker's own are not among them."""
+    """Requests that the front answered with 5xx itself: no worker was free in time. Without workers' own."""
     return max(0, whole.answers[4] - sum(row.answers[4] for row in servers)) if whole else 0
 
 

@@ -18,7 +18,7 @@ _UNIX: Final = "unix"
 
 @dataclass(frozen=True)
 class Trust:
-    """Without settings: nobody is believed."""
+    """Without settings: no peer is trusted."""
 
     # Networks of proxies before us; whether Unix sockets are theirs too; whether they speak the PROXY protocol.
     networks: tuple[str, ...] = ()

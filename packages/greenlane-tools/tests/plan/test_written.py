@@ -57,7 +57,7 @@ def test_a_set_up_is_a_command(set_up: SetUp, stock: bool, command: str) -> None
     ("limit", "each", "why"),
     [
         (8, 2, "8 calls together."),
-        (7, 1, "4 calls together; simulated was one limit of 7 over all of them: what is left over is nobody's."),
+        (7, 1, "4 calls together; simulated was one limit of 7 over all of them: the rest is not used."),
         (2, 1, "4 calls together; simulated was one limit of 2 over all of them: a process cannot have less than one."),
     ],
 )

@@ -56,7 +56,7 @@ def once(
     if begun.state is State.DONE:
         return unpacked(begun.result)
     if begun.state is State.RUNNING:
-        raise OrderWaits(key, max(begun.wait_s, 0.05), f"{begun.owner} is at it")
+        raise OrderWaits(key, max(begun.wait_s, 0.05), f"{begun.owner} runs it")
     sent = False
     try:
         known = _asked(store, key, begun, ask) if begun.state is State.UNKNOWN and ask is not None else None

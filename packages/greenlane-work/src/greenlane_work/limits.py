@@ -13,7 +13,7 @@ __all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys"]
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
-#: Word of a key's rule that does not concern limits and breakers.
+#: Word of a key's rule that is no matter of limits and breakers.
 _RETRIES: Final = "retries"
 
 
@@ -85,7 +85,7 @@ class UpstreamRule:
     def of(cls, settings: WorkSettings) -> UpstreamRule:
         """Translate settings.
 
-        Without `task_key` all orders have one key: there is nobody to protect from another, so the limit is that of the
+        Without `task_key` all orders have one key: no key needs protection, so the limit is that of the
         slots unless one is set, and no breaker stops all upstreams for the sake of one.
         """
         keyed = bool(settings.task_key)

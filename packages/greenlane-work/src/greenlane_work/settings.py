@@ -67,7 +67,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_store_keep_unknown_s: float = declare(
         7_776_000.0, "How long the store remembers an order with an unknown end.",
-        unit="s", low=60, high=315_360_000, reason="90 days: somebody should look at such orders first.",
+        unit="s", low=60, high=315_360_000, reason="90 days: an operator should look at such orders first.",
     )  # fmt: skip
     task_attempts: int = declare(
         5, "Attempts at an order whose worker died or that met its hard limit, over all workers.",

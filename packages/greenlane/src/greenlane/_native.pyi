@@ -177,7 +177,7 @@ class Permits:
         """Call in a forked child: counters start over, the switch interval is restored. Permits are its own anyway."""
 
     def preempt(self, allowance_ns: int) -> None:
-        """Let a phase that has used this much CPU under its permit stand still while somebody is before it; 0 = never.
+        """Stop a phase that has used this much CPU under its permit while another is before it; 0 = never.
 
         Where `boundaries_of` has been told of a tool. Never: the main thread, a thread that holds a lock that is known,
         anybody while a job waits for a lock, a queue or a future. A stop lasts at most a second.

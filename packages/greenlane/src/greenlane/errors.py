@@ -15,7 +15,7 @@
     ├── Overloaded              overloaded     a bounded queue is full: refused at once, nothing was done
     ├── StoreError              store          the store of orders cannot be used: the order waits
     │   ├── StoreUnavailable    store-gone     now; later it may work: locked, full, unreachable
-    │   └── StoreRefused        store-refused  until somebody acts: credentials, a damaged file, a later format
+    │   └── StoreRefused        store-refused  until an operator acts: credentials, a damaged file, a later format
     ├── OrderWaits              order-waits    an order cannot be called now: nothing was done, try again later
     ├── DeadLettersError        dead-letters   dead letters cannot be looked at or sent again
     ├── DiversionError          diversion      a share of diverted orders cannot be set, or where it lies not be reached
@@ -198,14 +198,14 @@ class StoreUnavailable(StoreError):
 
 
 class StoreRefused(StoreError):
-    """It cannot be used before somebody has acted: credentials, a damaged file, a format of a later release."""
+    """It cannot be used until an operator acts: credentials, a damaged file, a format of a later release."""
 
     code: ClassVar[str] = "store-refused"
     exit_code: ClassVar[int] = 2
 
 
 class OrderWaits(GreenlaneError):
-    """An order cannot be called now, because another worker is at it or the store cannot be asked. Nothing was done.
+    """An order cannot be called now, because another worker runs it or the store cannot be asked. Nothing was done.
 
     Args:
         order: its key.
@@ -216,7 +216,7 @@ class OrderWaits(GreenlaneError):
     code: ClassVar[str] = "order-waits"
 
     def __init__(self, order: str, wait_s: float, why: str) -> None:
-        rule = f"one that nobody is at; {why}"
+        rule = f"one that no other worker runs; {why}"
         super().__init__("call an order", name="order", value=order, rule=rule, hint=f"try it again in {wait_s:.2g} s")
         self.wait_s = wait_s
 
@@ -236,7 +236,7 @@ class DiversionError(GreenlaneError):
 
 
 class DiversionUnreadable(DiversionError):
-    """What lies where the share should be is none: somebody else's, damaged, or of a later release."""
+    """The stored share is not one: another program's, damaged, or of a later release."""
 
     code: ClassVar[str] = "diversion-text"
 
@@ -282,7 +282,7 @@ def _revived(kind: type[GreenlaneError], args: tuple[object, ...], fields: dict[
 def _ending(code: int | None) -> tuple[str, str]:
     """How a process ended, and what to look for."""
     if code is None:
-        return "ended, and somebody else took its exit status", "look for code that waits for all children"
+        return "ended, and other code took its exit status", "look for code that waits for all children"
     if code >= 0:
         return f"exited with status {code}", "look for os._exit, sys.exit or the end of its main thread"
     try:

@@ -102,7 +102,7 @@ class Learned(Protocol):
 
     @property
     def pinned(self) -> bool:
-        """The weight was set by somebody, not learned."""
+        """The weight is pinned, not learned."""
 
     @property
     def released_frac(self) -> float:
@@ -229,11 +229,9 @@ COUNTERS: Final[Mapping[str, Counter]] = {
         _counter("calls_repeated", "Calls repeated although the end of the last one was unknown.")
     ),
     "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store or the upstream had the result.")),
-    "calls_asked": Counter(_counter("calls_asked", "Questions to the upstream about the end of an attempt.")),
-    "store_waits": Counter(
-        _counter("store_waits", "Orders that waited for the store, or for another worker's attempt.")
-    ),
-    "accepts_failed": Counter(_counter("accepts_failed", "Connections that could not be accepted.")),
+    "calls_asked": Counter(_counter("calls_asked", "Questions to the other side how an attempt had ended.")),
+    "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another's attempt.")),
+    "accepts_failed": Counter(_counter("accepts_failed", "Connections that the kernel could not hand over.")),
 }
 
 # Of the process as it is now.

@@ -59,7 +59,7 @@ def run(
 
 
 def _refuse_idle(wanted: Diverted, runtime: Runtime) -> None:
-    """A version that no worker serves gets nothing: the front would go on with the old one, and nobody would know."""
+    """A version that no worker serves gets nothing: the front would silently go on with the old one."""
     if not wanted.share_frac or not wanted.to:
         return
     there = runtime.rows(group_of(wanted.to))

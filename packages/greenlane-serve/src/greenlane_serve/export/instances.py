@@ -76,7 +76,7 @@ def fleet_of(settings: ServeSettings, servers: Sequence[str], fronts: int = 1) -
             than a server has places.
     """
     settings = without_versions(settings)
-    layout = layout_of(replace(settings, auto_last=False, auto_lane=False))  # nobody measures there
+    layout = layout_of(replace(settings, auto_last=False, auto_lane=False))  # nothing measures there
     hard = {lane.name: layout.group_of(lane) for lane in layout.lanes if lane.hard}
     found: dict[str, list[Instance]] = {group: [] for group in layout.groups}
     for number, text in enumerate(servers, 1):

@@ -66,7 +66,7 @@ def documents(settings: ServeSettings, cluster: Cluster) -> list[Node]:
         raise SettingsError("--name", cluster.name, rule, "choose another one", attempted="write manifests")
     refuse("kubernetes", settings)
     settings = pods(settings)
-    layout = layout_of(replace(settings, auto_last=False))  # nobody measures there
+    layout = layout_of(replace(settings, auto_last=False))  # nothing measures there
     names = _names(layout, cluster.name)
     found = [node for group, name in names.items() for node in _group(settings, layout, cluster, group, name)]
     if cluster.gateway:

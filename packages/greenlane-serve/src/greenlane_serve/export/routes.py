@@ -155,7 +155,7 @@ def _plain(regex: str) -> bool:
 
 
 def _rank(match: Match, lane: FrontLane) -> tuple[int, int, bool, int] | None:
-    """The higher the sooner, ties by the order in the route; None = nobody says."""
+    """The higher the sooner, ties by the order in the route; None = not given."""
     further = bool(match.method_regex), len(lane.headers)
     if match.exact is not None:
         return (1, 0, *further)

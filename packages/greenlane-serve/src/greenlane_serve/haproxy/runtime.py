@@ -19,7 +19,7 @@ from greenlane.errors import ServeError
 
 __all__ = ["RUNTIME_SOCKET", "Row", "Runtime"]
 
-#: What a ServeError names when nobody answers there.
+#: What a ServeError names when the socket does not answer.
 RUNTIME_SOCKET: Final = "runtime socket"
 
 _ANSWER_S: Final = 5.0
@@ -57,7 +57,7 @@ class Row:
 class Runtime:
     """The interface at a Unix socket.
 
-    Every method raises ServeError when nobody answers there or the command is refused.
+    Every method raises ServeError when the socket does not answer or the command is refused.
     """
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +105,7 @@ class Runtime:
         return int(found[1]) if found else 0
 
     def lost_lines(self) -> int:
-        """Lines of the access log that nobody has read in time, since the front started."""
+        """Lines of the access log lost to a slow reader since the front started."""
         found = re.search(r"^DroppedLogs: (\d+)$", self.ask("show info"), re.MULTILINE)
         return int(found[1]) if found else 0
 

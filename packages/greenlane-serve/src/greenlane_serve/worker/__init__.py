@@ -8,6 +8,6 @@ bodies          bounds of a request's body
 clocks          what requests cost; those that each have a thread (WSGI)
 loop_clocks     those that share an event loop (ASGI)
 tasks           where the tasks of a loop stand
-ledger          what is reported to the parent
+ledger          what the parent is told
 __main__        the process: `python -m greenlane_serve.worker`
 """

@@ -45,7 +45,7 @@ class _Entry(Greenlane):
         self._lanes_due = any(lane.deadline_ms for lane in settings.lanes)
 
     def _is_plain(self, told: dict[bytes, bytes]) -> bool:
-        """Whether it has no body and no deadline, and nobody records it."""
+        """Whether it has no body and no deadline, and is not recorded."""
         return not (
             self._lanes_due
             or told.get(b"content-length", _NOTHING) != _NOTHING

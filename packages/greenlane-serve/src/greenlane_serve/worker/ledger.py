@@ -1,6 +1,6 @@
 """What a worker tells its parent: that it turns, and what its requests cost. A few KB of memory that both can reach.
 
-No pipe and no question: a parent that looks now and then wakes nobody, and a worker that is busy does not keep it
+No pipe and no question: a parent that looks now and then wakes no worker, and a worker that is busy does not keep it
 waiting. The clock is CLOCK_MONOTONIC, which all processes of a machine share.
 """
 

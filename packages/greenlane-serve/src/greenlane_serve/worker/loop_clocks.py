@@ -80,7 +80,7 @@ class LoopClocks:
 
 
 class _LoopSample(SampledRequest):
-    """It ends with the last part of its response: what the application does later holds nobody up."""
+    """It ends with the last part of its response: what the application does later delays no client."""
 
     __slots__ = ("_send", "over", "step_ns")
 

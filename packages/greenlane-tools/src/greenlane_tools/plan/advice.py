@@ -113,7 +113,7 @@ def advised(
         base: how it is served now; None = as the profile says. What-ifs give their own.
         cores: that may be used; 0 = the profile's.
         jobs: requests of each cell that is shown; the others have fewer.
-        told: hears what is being done; None = nobody.
+        told: gets the progress; may be None.
 
     Raises: PlanError; KeyboardInterrupt within 0.1 s of Ctrl-C.
 
@@ -229,7 +229,7 @@ def _beyond(profile: Profile, goals: Sequence[Goal]) -> list[str]:
             mean = route.demand
             few = f"only {100 * own:.2f} %" if own > 0 else "none"
             said.append(
-                f"{goal.said()}: {few} of its requests would take so little with nobody to wait for (mean "
+                f"{goal.said()}: {few} of its requests would take so little without any wait (mean "
                 f"{milliseconds(mean.cpu_ms + mean.free_ms)} of CPU, "
                 f"{milliseconds(mean.io_ms + mean.held_ms)} of I/O): no "
                 "set-up changes that, its code or its upstreams must."

@@ -41,7 +41,7 @@ _UNITS_MS: Final = {"ms": 1.0, "s": 1000.0, "min": 60_000.0}
 _AT_MOST: Final = ("<=", "<", "≤")
 _ALL: Final = ("", "*", "all", "all routes")
 _MOST_MS: Final = 3_600_000.0
-#: The percentile that is asked for where nobody says one, and how many times the route's own time it may be.
+#: The default percentile, and how many times the route's own time it may be.
 _USUAL_SHARE: Final = 0.99
 _USUAL_TIMES: Final = 2.0
 #: A request so short is not waited for: below it "twice as long" is noise.
@@ -63,7 +63,7 @@ class Goal:
     limit_ms: float
 
     def said(self) -> str:
-        """As somebody would write it."""
+        """As people write it."""
         return f"{self.route} {level_said(self.share)} <= {milliseconds(self.limit_ms)}"
 
 
@@ -83,7 +83,7 @@ def goals(texts: Iterable[str], profile: Profile) -> tuple[Goal, ...]:
 
 
 def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
-    """Goals where nobody names any, and a sentence that says which were taken: deadlines, else "no more than twice what
+    """Default goals, and a sentence that says which were taken: deadlines, else "no more than twice what
     the requests themselves take"."""
     due = [route for route in profile.routes if route.deadline_ms]
     if due:
@@ -95,7 +95,7 @@ def usual_goals(profile: Profile) -> tuple[tuple[Goal, ...], str]:
     taken = tuple(Goal(route.route, _USUAL_SHARE, _twice_ms(route)) for route in profile.routes)
     text = (
         f"No goal was given and no deadline is known: taken is that {level_said(_USUAL_SHARE)} of each route stays "
-        f"below {_USUAL_TIMES:g} times what its own requests take without anybody to wait for."
+        f"below {_USUAL_TIMES:g} times what its own requests take without any wait."
     )
     return taken, text
 

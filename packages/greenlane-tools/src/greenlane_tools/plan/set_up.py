@@ -16,7 +16,7 @@ __all__ = ["SetUp", "SetUpLane", "present"]
 
 #: The interpreter's own turn. Greenlane's while a permit is held is a rule of production: `plan.simulation`.
 SWITCH_MS: Final = 5.0
-#: What servers have when nobody says a number: gunicorn's gevent worker, and its threads; Greenlane's worker.
+#: Defaults of servers: gunicorn's gevent worker, and its threads; Greenlane's worker.
 CONNECTIONS: Final = 1000
 THREADS: Final = 64
 _STOCK_THREADS: Final = 1

@@ -151,7 +151,7 @@ def _shared_out(wanted: int, each: int, processes: int) -> str:
     text = f"Each of the {processes} processes has a task_limit of its own, {each * processes} calls together"
     if each * processes == wanted:
         return f"{text}."
-    why = "a process cannot have less than one" if each * processes > wanted else "what is left over is nobody's"
+    why = "a process cannot have less than one" if each * processes > wanted else "the rest is not used"
     return f"{text}; simulated was one limit of {wanted} over all of them: {why}."
 
 

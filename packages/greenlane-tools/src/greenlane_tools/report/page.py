@@ -119,7 +119,7 @@ def _about(study: ReportStudy, environment: Mapping[str, object]) -> Html:
             "CPU + I/O + wait + residual is the latency of each job, exactly. I/O: blocked on something outside until "
             "it was ready. Wait: it could have run, and something else did. Residual here: "
             f"{share(residual / latency_ns)} of all latency. Known only as a bound: {share(uncertain / latency_ns)} is "
-            "counted as I/O and may have been wait. Stacks are sampled only while somebody waits."
+            "counted as I/O and may have been wait. Stacks are sampled only while a job waits."
         ),
         note(f"{overhead_sentence(study.overhead)} {LEFT_OUT}") if study.overhead else "",
         details("Processes", _json(processes)),

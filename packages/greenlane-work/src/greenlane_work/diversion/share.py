@@ -2,7 +2,7 @@
 
 An order's point is a hash of the flow and the order's key (or its merchant's), evenly between 0 and 1, and never
 changes. Raising the share therefore only adds orders, lowering it only takes some back, and every producer decides
-alike without asking anybody.
+alike without communication.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Share:
     to: str = ""
     #: 0 to 1.
     share_frac: float = 0.0
-    #: user@host; "" = nobody has set it.
+    #: user@host; "" = not set.
     set_by: str = ""
     #: Seconds since the epoch, by the clock of the process that set it.
     set_s: float = 0.0
 
-    #: Grows with each change: milliseconds since the epoch, or more; 0 = nobody has set it.
+    #: Grows with each change: milliseconds since the epoch, or more; 0 = not set.
     revision: int = 0
 
     def queue(self, key: str) -> str:
@@ -101,7 +101,7 @@ class SharePlace(Protocol):
     url: str
 
     def read(self, flow: str) -> Share:
-        """The share of a flow; one of revision 0 where nobody has set any."""
+        """The share of a flow; one of revision 0 if none was set."""
 
     def change(self, flow: str, change: Change) -> Share:
         """Replace a flow's share by what `change` makes of it, alone; gives the new one."""

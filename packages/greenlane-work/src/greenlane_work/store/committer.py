@@ -28,7 +28,7 @@ __all__ = ["Committer", "Counts", "closed"]
 
 #: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
 _MOST: Final = 256
-#: A commit begins this long after the one before, unless 16 operations wait. One that comes alone is served at once. At
+#: A commit begins so long after the one before, unless 16 operations wait. One that comes alone is served at once. At
 #: 250 orders/s a commit then serves some three operations instead of one, for as many ms of latency: less CPU an order.
 _SPACING_NS: Final = 5_000_000
 _ENOUGH: Final = 16

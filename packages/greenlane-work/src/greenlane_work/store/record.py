@@ -27,11 +27,11 @@ class State(enum.Enum):
 
     #: Not begun, or only by attempts that certainly had no effect: it may be called.
     NEW = "new"
-    #: Somebody who lives is at it.
+    #: A living worker runs it.
     RUNNING = "running"
     #: It has had its effect, and here is the result.
     DONE = "done"
-    #: It was begun, and nobody knows how that ended. Ask the upstream, or send it again with the same key.
+    #: It was begun, and its end is unknown. Ask the upstream, or send it again with the same key.
     UNKNOWN = "unknown"
 
 
@@ -57,10 +57,10 @@ class Attempt:
     token: str
     #: Seconds since the epoch, by the clock of its maker.
     began_s: float
-    #: Likewise; 0 = it goes on, or nobody knows when.
+    #: Likewise; 0 = it goes on, or the time is unknown.
     ended_s: float
     outcome: Outcome
-    #: Why it failed, or why nobody knows; "" = nothing to say.
+    #: Why it failed, or why its end is unknown; "" = no reason.
     reason: str = ""
 
 
@@ -72,7 +72,7 @@ class Record:
     attempts: tuple[Attempt, ...] = ()
     #: All attempts, those that are missing too.
     count: int = 0
-    #: How many of the missing ones ended in a way that nobody knows.
+    #: How many of the missing ones have an unknown end.
     doubts: int = 0
     #: It has had its effect.
     done: bool = False
@@ -90,7 +90,7 @@ class Record:
 
     @property
     def doubtful(self) -> bool:
-        """Whether there is an attempt of which nobody knows how it ended."""
+        """Whether an attempt has an unknown end."""
         return self.doubts > 0 or any(attempt.outcome is Outcome.UNKNOWN for attempt in self.attempts)
 
     def of(self, token: str) -> Attempt | None:

@@ -152,7 +152,7 @@ class Store:
         return self._wait(self._operation(Kind.FAILED, key, b"", reason, token), patience_s)
 
     def unknown(self, key: str, reason: str, *, token: str = "", patience_s: float | None = None) -> Answer:
-        """Say that nobody knows how this attempt ended; see `done`."""
+        """Report that the end of this attempt is unknown; see `done`."""
         return self._wait(self._operation(Kind.UNKNOWN, key, b"", reason, token), patience_s)
 
     def absent(self, key: str, *, token: str = "", patience_s: float | None = None) -> Answer:

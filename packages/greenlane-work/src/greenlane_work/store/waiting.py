@@ -37,7 +37,7 @@ class Waiter(Protocol):
         """Wait until then, or for that long."""
 
     def close(self) -> None:
-        """Give back what it took; nobody is woken afterwards."""
+        """Give back what it took; it wakes nothing afterwards."""
 
 
 def waiter() -> Waiter:

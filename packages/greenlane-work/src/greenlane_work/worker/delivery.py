@@ -57,7 +57,7 @@ class Delivery:
         return self.epoch != self._line.epoch
 
     def ack(self) -> bool:
-        """Say that the message is done with; False: nobody heard it, it will be delivered again."""
+        """Say that the message is done with; False: the broker did not hear it and will deliver it again."""
         if not self.settled and self._say(self.message.ack):
             self._line.acked += 1
             return True

@@ -177,7 +177,7 @@ class Execution:
             raise self._wait(_AGAIN_S, None)
 
     def in_doubt(self, order: Order, reason: str) -> None:
-        """Say, without waiting, that nobody knows how the running attempt ended. For the owner of the channel."""
+        """Report, without waiting, that the end of the running attempt is unknown. For the owner of the channel."""
         order.in_doubt = True
         if order.token:
             from greenlane_work.store import Kind

@@ -193,7 +193,7 @@ class OrderFlow:
     def _too_often(self, order: Order) -> bool:
         """Whether a message goes elsewhere because it was delivered before: it may have ended the worker that took it.
 
-        Quorum queues count deliveries and the store counts attempts. Where nobody counts, a message that comes again is
+        Quorum queues count deliveries, the store counts attempts. Without both, a message that comes again is
         published again with its count, and the old one acknowledged.
         """
         headers = order.request.request_dict

@@ -60,7 +60,7 @@ class GreenPool(Pool):
     Timer = _GreenTimer()
 
     def on_start(self) -> None:
-        """Let somebody watch that the loop turns."""
+        """Watch that the loop turns."""
         super().on_start()
         sys.setswitchinterval(_GREEN_SWITCH_S)
         self._watch = LoopWatch(Runs.serve.__code__)

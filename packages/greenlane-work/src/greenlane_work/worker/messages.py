@@ -89,7 +89,7 @@ class OrderReader:
         return order
 
     def far_off(self, message: Any, least_s: float, tasks: Container[str]) -> tuple[Order, float] | None:
-        """Give an order that nobody had before and that begins later than this, and in how many seconds; else None.
+        """Give an order delivered for the first time that begins later than this, and in how many seconds; else None.
 
         Ten thousand of them may stand before others in a queue, which would wait for a request of Celery's for each.
         """

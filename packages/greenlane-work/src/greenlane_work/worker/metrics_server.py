@@ -31,7 +31,7 @@ class MetricsServer:
     """Listens at `address`, "host:port" or a port of this machine alone, and answers whatever is asked with the text.
 
     Raises:
-        HostError: nobody can listen there.
+        HostError: the address cannot be used.
     """
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:

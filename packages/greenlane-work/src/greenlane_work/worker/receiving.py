@@ -27,7 +27,7 @@ from greenlane_work.worker.threads import ThreadOwner
 
 __all__ = ["loop_of", "read_ahead", "read_many"]
 
-#: Some ten messages of usual size: nobody waits long for his turn on the loop. Arbitrary.
+#: Some ten messages of usual size: others do not wait long for the loop. Arbitrary.
 _BYTES: Final = 16_384
 #: A frame is seven bytes, of which the last four are its length, that many, and one more.
 _HEAD: Final = 7

@@ -69,7 +69,7 @@ def tell(request: Any, event: str, **fields: object) -> None:
 
 
 class Results:
-    """Writes failures down on a thread (or greenlet) of its own: a result backend that is away stops nobody."""
+    """Writes failures down on a thread (or greenlet) of its own: a result backend that is away stops no order."""
 
     def __init__(self) -> None:
         self._failed: SimpleQueue[tuple[Order, BaseException, Callable[[], object]] | None] = SimpleQueue()

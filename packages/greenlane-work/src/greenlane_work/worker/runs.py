@@ -70,7 +70,7 @@ class Runs:
 
     Args:
         ended: a run ended by itself, with this result; its order is still RUNNING.
-        given_up: one did not, for this reason; whether its call went through, nobody knows.
+        given_up: one did not, for this reason; whether its call went through is unknown.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Runs:
             self.runner.soften(order)
 
     def _give_up(self, order: Order, generation: int, seconds: float) -> None:
-        """The hard limit: its place is free; whether the call went through, nobody knows."""
+        """The hard limit: its slot is free; whether the call went through is unknown."""
         if order.generation != generation or order.stage is not Stage.RUNNING:
             return
         self._totals.hard_limits += 1

@@ -82,7 +82,7 @@ class Settlement:
         return True
 
     def done_here(self, order: Order) -> bool:
-        """Acknowledge a message that comes again because nobody heard that it was done with here.
+        """Acknowledge a message that comes again because its acknowledgement was lost.
 
         A dead letter that is sent again may be like the message that it came from; only its deadline can have been the
         reason then, and with that it dies once more.

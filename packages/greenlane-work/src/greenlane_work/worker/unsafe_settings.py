@@ -1,6 +1,6 @@
 """Settings that lose orders or repeat them, refused before the first order is taken, each by name.
 
-`task_allow` names those that somebody wants all the same.
+`task_allow` names those to accept nevertheless.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ PAGES: Final[Mapping[str, Page]] = {
         "store",
         "The store of tasks cannot be used, so the task waits.",
         "Without the store it is unknown whether the task has run already.",
-        "See the more precise code in the log: GL502 is retried, GL503 needs somebody to act.",
+        "See the more precise code in the log: GL502 is retried, GL503 needs an operator.",
         "task_store = \"sqlite:////var/lib/shop/orders.db\"",
     ),
     "GL502": Page(
@@ -146,7 +146,7 @@ PAGES: Final[Mapping[str, Page]] = {
     ),
     "GL503": Page(
         "store-refused",
-        "The store of tasks cannot be used until somebody acts.",
+        "The store of tasks cannot be used until an operator acts.",
         "Credentials are wrong, the file is damaged, or a later release wrote it.",
         "Correct what the message names, then restart the workers.",
         "GREENLANE_TASK_STORE=postgresql://shop@db/orders",

@@ -71,7 +71,7 @@ class RecordedCommand:
         _say_who_is_main(environ, self.pid)
         #: What a shell would give as its exit code; None while it runs.
         self.code: int | None = None
-        #: How often somebody asked it to end by Ctrl-C.
+        #: How often Ctrl-C asked it to end.
         self.interrupts = 0
         self._interrupted_s = -_SAME_S
 

@@ -80,7 +80,7 @@ class Choice:
 
         Args:
             function: what is placed.
-            pin: where somebody has said that it runs; "auto" = nobody has.
+            pin: where it must run; "auto" = not pinned.
             rule: the settings.
         """
         if function.mark == "heavy":

@@ -2,7 +2,7 @@
 
 Who says it, the strongest first: the table `placements` of the settings (the operator's word, for functions by name),
 the argument of `@placed`, a mark (`@heavy` = never where the caller is, `@light` = always there), the setting
-`placement`. `auto` = nobody has: it is measured.
+`placement`. `auto` = not pinned: it is measured.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class PlacedFunction:
         return str(getattr(self.wrapper, WEIGHT_MARK, "") or getattr(plain(self.fn), WEIGHT_MARK, ""))
 
     def pin(self, default: str, by_name: Mapping[str, str]) -> str:
-        """Give where it was said to run, `auto` if nobody has.
+        """Give where it is pinned, `auto` if it is not.
 
         Args:
             default: the setting `placement`.

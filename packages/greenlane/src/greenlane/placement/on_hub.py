@@ -63,7 +63,7 @@ class Waker:
         self._waiter.get()
 
     def close(self) -> None:
-        """Give the watcher back; nobody is woken afterwards."""
+        """Give the watcher back; it wakes nothing afterwards."""
         with self._lock:
             self._open = False
         self._watcher.stop()

@@ -48,7 +48,7 @@ def reason(
     if why == "surprised":
         return "one of its last calls took far longer than the others"
     if why == "released":
-        return f"{work}: it keeps nobody"
+        return f"{work}: it blocks nothing else"
     if why == "alone":
         return f"{work}; auto_placements names no process"
     if why == "refused":

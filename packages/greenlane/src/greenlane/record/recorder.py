@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDED", "PARTS", "SITE", "ProcessRecorder", "gil_enabled", "is_over"]
 
-#: File in the folder that says that its recording is over: nobody starts another one there.
+#: File in the folder that says that its recording is over: no process starts another one there.
 ENDED: Final = "ended"
 #: What the name of the folder of `greenlane record` ends in.
 PARTS: Final = ".parts"

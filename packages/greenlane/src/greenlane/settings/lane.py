@@ -62,7 +62,7 @@ class Lane:
     )  # fmt: skip
     at_once: int = declare(
         0, "Concurrency limit of the lane over all workers of `greenlane serve`; further requests wait. 0 = none.",
-        low=0, high=1_000_000, reason="Only somebody who knows the lane can say how much it may use.",
+        low=0, high=1_000_000, reason="Only the lane's owner knows how much it may use.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

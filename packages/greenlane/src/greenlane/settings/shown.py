@@ -18,7 +18,7 @@ __all__ = ["DEFAULT", "GROUP", "by_distribution", "describe", "effective", "exam
 
 #: Entry points of this group are the subclasses of `Settings`, by the name of their distribution.
 GROUP: Final = "greenlane.settings"
-#: Where the value of a setting came from that nobody has set.
+#: The origin of a value that was not set.
 DEFAULT: Final = "default"
 
 

@@ -1,7 +1,7 @@
 """A section in one of our threads during which this process is not forked.
 
 Switching something on may import, and holds our locks. A child that is forked meanwhile would have an import that
-nobody ends and locks that nobody releases. So the fork waits; not for long, as its thread may hold what ours waits for.
+never ends and locks that are never released. So the fork waits, briefly: its thread may hold what ours waits for.
 A child that starts another program (`subprocess`) has none of it, and does not wait.
 """
 

@@ -201,7 +201,7 @@ class Running:
             self._take_probes()
 
     def set_preempt(self, allowance_ms: float) -> bool:
-        """Let phases over this allowance stand still from now on; 0 = none. False: nobody can be stopped here."""
+        """Stop phases over this allowance from now on; 0 = never. False: this CPython cannot stop threads."""
         self._allowance_ms = allowance_ms
         return self._preempt(on=True)
 
@@ -247,7 +247,7 @@ class Running:
             learned.merge_into(self._learned_path, self._permits.stored())
 
     def stop(self) -> None:
-        """Take Greenlane out of this process: nothing is patched afterwards, nobody waits. Never raises."""
+        """Take Greenlane out of this process: nothing is patched and no thread waits afterwards. Never raises."""
         global _running
         with _lock:
             if _running is self:

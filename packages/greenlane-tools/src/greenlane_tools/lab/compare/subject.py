@@ -35,7 +35,7 @@ class Run:
 
     @property
     def contender(self) -> str:
-        """Whose run it is; "" = nobody said."""
+        """Whose run it is; "" = unknown."""
         return str(self.key.get(CONTENDER, ""))
 
     @property

@@ -51,7 +51,7 @@ def look(parsed: Parsed, subject: Subject) -> Seen:
     Blocks up to 30 s. Its sockets are ours: nothing of a running service is touched.
     """
     if subject.value("daemon"):
-        return Seen(0, 0, "daemon = True: it was not started, since nobody could end it")
+        return Seen(0, 0, "daemon = True: it was not started, since it could not be ended")
     with tempfile.TemporaryDirectory(prefix="doctor-") as name:
         folder = Path(name)
         address = f"unix:{folder / 'socket'}" if subject.unix else f"127.0.0.1:{free_port()}"

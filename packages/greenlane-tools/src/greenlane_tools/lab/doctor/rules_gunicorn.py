@@ -193,7 +193,7 @@ def threads(subject: Subject) -> Finding | None:
     if subject.kind == "gthread" and str(configured) == "sync" and count > 1:
         because = "with the sync worker, more than one thread makes it a gthread worker"
         return finding(
-            subject, "threads", "note", because, "say -k gthread, so that everybody reads it", "config.worker_class"
+            subject, "threads", "note", because, "say -k gthread, so that readers see it", "config.worker_class"
         )
     return None
 

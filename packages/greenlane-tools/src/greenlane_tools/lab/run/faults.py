@@ -106,7 +106,7 @@ def _stalled(process: Process) -> Iterator[str]:
 def _killed(process: Process) -> Iterator[str]:
     chosen = _victim(process)
     _signal(chosen, signal.SIGKILL)
-    yield f"SIGKILL to {chosen[0]}" if chosen else "nobody was there"
+    yield f"SIGKILL to {chosen[0]}" if chosen else "no process was there"
 
 
 def _victim(process: Process) -> list[int]:

@@ -21,7 +21,7 @@ class ClusterOptions:
     """Checked when made. Raises SettingsError."""
 
     # Which Ray: "host:port" of its head; "auto" = what RAY_ADDRESS says, or the one that runs on this machine;
-    # "local" = one of its own on this machine, which ends with this process. "" = nobody has said which: refused.
+    # "local" = one of its own on this machine, which ends with this process. "" = none was named: refused.
     address: str = ""
     # Calls that may wait for a worker; one more is refused. Arbitrary: a call behind this many is late anyway.
     queue: int = 256
