@@ -54,7 +54,7 @@ def submitted(pool: Pool[str], items: str) -> None:
         pool.submit(item)
 
 
-def test_while_the_queue_at_the_permit_is_long_the_last_quarter_of_threads_is_for_light_items(pool, gate, queue) -> None:
+def test_while_the_queue_at_the_permit_is_long_the_last_quarter_of_threads_is_for_light_ones(pool, gate, queue) -> None:
     queue.long = True
     submitted(pool, "ABCDEFGH")
     gate.wait_entered(6)

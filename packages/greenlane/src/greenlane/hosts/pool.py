@@ -4,7 +4,7 @@ Why not `ThreadPoolExecutor`: it makes a future, a semaphore step and a callback
 threads in turn, so that none of them ever stays idle. Here the thread that came back last is woken first: few threads
 stay warm and the others end.
 
-With `Turns` a pool under lasting overload keeps threads for what is light. While many threads wait for a permit already,
+With `Turns` a pool under lasting overload keeps threads for what is light. While many threads wait for a permit,
 one more of their kind ends no sooner for having a thread: it gets none of the last quarter, and light items are served
 before it. Without such a queue at the permit, and below three quarters of the threads, items are served as they come.
 
