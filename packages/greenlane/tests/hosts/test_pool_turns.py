@@ -172,6 +172,9 @@ def test_a_path_never_seen_counts_as_its_siblings_do() -> None:
     assert paths.expects("GET", "/items/17")
     assert not paths.expects("GET", "/users/eve")
     assert not paths.expects("GET", "/nothing/here")
+    paths.learn("GET", "/quote", True)
+    assert not paths.expects("GET", "/")
+    assert not paths.expects("GET", "/bikes")
 
 
 def test_a_scanner_s_paths_drive_out_no_path_that_is_asked_for() -> None:
