@@ -19,7 +19,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from bench import blocks, claims, offers, overhead, placement, plan, pos, summary
+from bench import blocks, claims, offers, overhead, payers, placement, plan, pos, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from greenlane.errors import GreenlaneError, SettingsError
@@ -40,8 +40,9 @@ from greenlane_tools.lab.scenario.scenario import Scenario
 
 _OURS = "greenlane"
 _GTHREADS = ("gthread-64", "gthread-64-0.5ms")
-#: What judges itself: systems of the checkout by their demos, and the plan. Title and module.
+#: What judges itself: scenarios of the lab, systems of the checkout by their demos, and the plan. Title and module.
 _SYSTEMS = {
+    "who-pays": ("loads that an order of turns may get wrong, every class against plain threads", payers),
     "offers": ("bike and scooter offers of phones that poll, against the stock server and a twin in Go", offers),
     "pos": ("orders to ten merchants, one of them slow, against stock Celery", pos),
     "plan": ("how fast it simulates, whether its bands are right, what its advice is worth", plan),
@@ -196,7 +197,9 @@ class _Proof:
         for remark in result.remarks:
             _say(f"note: {remark}")
         self._rows.append((block, list(result.rows)))
+        print("\n" + tables.payers_table(scenario, result.rows), flush=True)
         self._judge(_claims(block, scenario, result.runs, _plans(scenario, costs)))
+        self._judge(payers.claims(payers.worst_of(block.name, scenario, result.rows)))
 
     def _judge(self, found: Sequence[Claim]) -> None:
         self._claims += found

@@ -47,6 +47,8 @@ pub struct Totals {
     /// CPU used after the deadline.
     pub late_cpu_ns: u64,
     pub phases: u64,
+    /// Phases that were expected to be heavy, or were charged.
+    pub heavy: u64,
 }
 
 impl Job {
@@ -212,6 +214,7 @@ impl Job {
             self.free = mode == Mode::On && weight != Weight::Native && pin != Pin::Light;
             return;
         }
+        self.totals.heavy += 1;
         if self.face.locks_held() > 0 {
             add(&shared.counters.skipped_lock, 1);
             add(&route.turns.skipped, 1);
@@ -334,6 +337,7 @@ impl Job {
         let Some(ticket) = self.face.settle() else {
             return false;
         };
+        self.totals.heavy += 1;
         let (held, idle) = self.shared.gate().give_back(ticket);
         self.count(|turns| {
             add(&turns.charged, 1);

@@ -150,13 +150,14 @@ impl Permits {
         }
     }
 
-    fn close(&self, py: Python<'_>) -> Option<(u64, u64, u64, u64)> {
+    fn close(&self, py: Python<'_>) -> Option<(u64, u64, u64, u64, u64)> {
         let totals: Totals = self.mine()?.close(py);
         Some((
             totals.cpu_ns,
             totals.wait_ns,
             totals.late_cpu_ns,
             totals.phases,
+            totals.heavy,
         ))
     }
 

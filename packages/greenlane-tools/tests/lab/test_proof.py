@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.lab.made import run, sample
+from tests.lab.made import PRICING, Sample, run, sample
 
-from bench import blocks, claims, offers, pos
+from bench import blocks, claims, offers, payers, pos
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import ideal_ratio, main
@@ -19,6 +20,7 @@ from bench.summary import claim_line
 from greenlane.errors import FrontError, PlatformError, SettingsError
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream, Work
 from greenlane_tools.lab.run.pacing import rates_per_s
+from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.samples import UNANSWERED
 from greenlane_tools.lab.verdict import Verdict
 from offers.demo.options import bad
@@ -66,6 +68,27 @@ def test_priority_for_the_light_class_costs_the_heavy_class_something() -> None:
         Stream("quote", "", Poisson(16.0), cost_ms=44.0, work=Work(40.0, 1.0)),
     )
     assert 1.2 <= ideal_ratio(Plan("1", 600.0, streams), "quote") < 1.6
+
+
+def test_the_class_that_pays_most_is_a_claim_with_its_name_and_what_the_law_says() -> None:
+    def answers(bikes_ms: float, quote_ms: float) -> list[Sample]:
+        return [sample(bikes_ms), sample(quote_ms, "quote")] * 600
+
+    classes = tuple(one for one in PRICING.classes if one.name in ("bikes", "quote"))
+    scenario = replace(PRICING, classes=classes)
+    runs = [
+        run(answers(400, 100), "gthread-64"), run(answers(500, 80), "gevent"), run(answers(320, 150), "greenlane")
+    ]  # fmt: skip
+    rows = pooled(scenario, runs)
+    (found,) = payers.claims(payers.worst_of("offers-0.9", scenario, rows))
+    assert found.text == "offers-0.9 at 0.9: worst class over gthread-64 (quote p50)"
+    assert (found.measured, found.target, found.holds) == (1.5, payers.MOST, False)
+    assert found.note.startswith("1.88 of the best stock server's; ideal order at 0.9:")
+
+
+def test_each_load_that_no_class_pays_for_has_its_scenario() -> None:
+    assert payers.expected_s(quick=True) < payers.expected_s(quick=False) < 1800
+    assert len(payers.sources()) == 16
 
 
 def test_a_run_of_an_earlier_proof_can_be_read(tmp_path: Path) -> None:

@@ -137,8 +137,11 @@ class Permits:
         Cost: about 1 us, 0.05 us where the mode is off.
         """
 
-    def close(self) -> tuple[int, int, int, int] | None:
-        """End this thread's job: (CPU ns, permit wait ns, CPU ns after the deadline, phases). None without one."""
+    def close(self) -> tuple[int, int, int, int, int] | None:
+        """End this thread's job: (CPU ns, permit wait ns, CPU ns after the deadline, phases, heavy phases).
+
+        None without one. A phase is heavy here if it was expected to be, or charged because it was.
+        """
 
     def pause(self) -> Paused | None:
         """End the phase and take the job off this thread, to go on elsewhere or later. None without a job."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import select
+import socket
 
 import pytest
 from tests.hosts.gunicorn_server import InBackground, read_all, read_answer
@@ -192,3 +194,25 @@ def test_a_websocket_is_left_to_the_application(gunicorn) -> None:
         server.release("other")
         server.release("gate")
         assert read_answer(sock).body == b"held\n"
+
+
+def test_a_light_request_gets_a_thread_while_heavy_ones_fill_all_others(gunicorn) -> None:
+    """As they come, 32 of the 48 have to end before a thread is free for it."""
+    server = gunicorn("--threads", "16", metrics_path="/metrics")
+    heavy = b"GET /spin?0.03 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    def sent(number: int, clients: contextlib.ExitStack) -> list[socket.socket]:
+        sockets = [clients.enter_context(server.connect(60)) for _ in range(number)]
+        for sock in sockets:
+            sock.sendall(heavy)
+        return sockets
+
+    with contextlib.ExitStack() as clients:  # what they are is learned
+        for sock in sent(24, clients):
+            assert read_all(sock).endswith(b"spun\n")
+    with contextlib.ExitStack() as clients:
+        waiting = sent(48, clients)
+        assert server.get("/").body == b"hello\n"
+        answered, _, _ = select.select(waiting, [], [], 0)
+        assert len(answered) < 16
+        assert all(read_all(sock).endswith(b"spun\n") for sock in waiting)

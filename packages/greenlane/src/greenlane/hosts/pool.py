@@ -4,25 +4,41 @@ Why not `ThreadPoolExecutor`: it makes a future, a semaphore step and a callback
 threads in turn, so that none of them ever stays idle. Here the thread that came back last is woken first: few threads
 stay warm and the others end.
 
+With `Turns` a pool under lasting overload keeps threads for what is light. While many threads wait for a permit,
+one more of their kind ends no sooner for having a thread: it gets none of the last quarter, and light items are served
+before it. Without such a queue at the permit, and below three quarters of the threads, items are served as they come.
+
 The locks are `_thread`'s own, taken when this module is imported: probes never see the pool's waits.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, MutableSequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-__all__ = ["IDLE_S", "Pool"]
+__all__ = ["IDLE_S", "Pool", "Turns"]
 
 # Seconds after which an idle thread ends. Arbitrary: longer than a pause between two bursts of one page.
 IDLE_S: Final = 30.0
 
 T = TypeVar("T")
+_T = TypeVar("_T", contravariant=True)
+
+
+class Turns(Protocol[_T]):
+    """Says which items may wait for others. Called while a pool is nearly full, under its lock: must not raise."""
+
+    def is_heavy(self, item: _T) -> bool:
+        """Whether `item` will wait for a permit."""
+
+    def are_long(self) -> bool:
+        """Whether so many wait for a permit that one more can wait elsewhere."""
 
 
 class _Seat(Generic[T]):
@@ -48,6 +64,7 @@ class Pool(Generic[T]):
         idle_s: seconds after which an idle thread ends.
         progress: one number, how many items are queued or being served. It may lie in memory that other processes
             read; only the pool writes it.
+        turns: None = all items are alike.
 
     Cost: a submission to an idle thread is two uncontended locks and one wake-up.
     """
@@ -59,8 +76,11 @@ class Pool(Generic[T]):
         *,
         idle_s: float = IDLE_S,
         progress: MutableSequence[int] | memoryview[int] | None = None,
+        turns: Turns[T] | None = None,
     ) -> None:
         self.ceiling = ceiling
+        #: With so many items in progress, one more may have to wait for a thread.
+        self.nearly_full = ceiling if turns is None else ceiling - ceiling // 4
         self.threads = 0
         self._serve = serve
         self._idle_s = idle_s
@@ -69,7 +89,11 @@ class Pool(Generic[T]):
         self._guard = allocate_lock()
         self._idle: list[_Seat[T]] = []
         self._seats: set[_Seat[T]] = set()
-        self._backlog: deque[T] = deque()
+        self._turns = turns
+        # Items that wait for a thread, by their order.
+        self._light: deque[tuple[int, T]] = deque()
+        self._heavy: deque[tuple[int, T]] = deque()
+        self._order = itertools.count()
         self._closing = False
         self._ended_ns = self._full_ns = time.monotonic_ns()
 
@@ -81,10 +105,10 @@ class Pool(Generic[T]):
     @property
     def queued(self) -> int:
         """Items that wait for a thread."""
-        return len(self._backlog)
+        return len(self._light) + len(self._heavy)
 
     def submit(self, item: T) -> None:
-        """Serve `item` on an idle thread, else on a new one, else when a thread comes free.
+        """Serve `item` on an idle thread, else on a new one, else when a thread comes free for it.
 
         Raises:
             RuntimeError: there is no thread and none can be started; the item is not taken.
@@ -93,9 +117,12 @@ class Pool(Generic[T]):
             self._progress[0] = count = self._progress[0] + 1
             if count == self.ceiling:
                 self._full_ns = time.monotonic_ns()
-            if not self._idle and self.threads >= self.ceiling:
-                self._backlog.append(item)
-                return
+            if self.threads - len(self._idle) >= self.nearly_full:
+                self._queue(item)
+                head = self._next_queued()
+                if head is None:
+                    return
+                item = head
             seat = self._taken(item)
         if seat is not None:
             seat.wakes.release()
@@ -105,12 +132,13 @@ class Pool(Generic[T]):
     def withdraw(self, item: T) -> bool:
         """Take back an item that no thread has begun; False when one has."""
         with self._guard:
-            try:
-                self._backlog.remove(item)
-            except ValueError:
-                return False
-            self._progress[0] -= 1
-            return True
+            for queue in (self._light, self._heavy):
+                for entry in queue:
+                    if entry[1] == item:
+                        queue.remove(entry)
+                        self._progress[0] -= 1
+                        return True
+        return False
 
     def stuck(self, now_ns: int, after_ns: int, full: int) -> int:
         """How many items run longer than `after_ns`, if `full` or more are in progress and none ended for that long."""
@@ -132,6 +160,23 @@ class Pool(Generic[T]):
         for seat in idle:
             seat.wakes.release()
 
+    def _queue(self, item: T) -> None:
+        heavy = self._turns is not None and self._turns.is_heavy(item)
+        (self._heavy if heavy else self._light).append((next(self._order), item))
+
+    def _next_queued(self) -> T | None:
+        """Take the queued item that is to be served now; None: there is none, or no thread for it."""
+        light, heavy = self._light, self._heavy
+        busy = self.threads - len(self._idle)
+        if not (light or heavy) or busy >= self.ceiling:
+            return None
+        long = bool(heavy) and self._turns is not None and self._turns.are_long()
+        if light and (long or not heavy or light[0][0] < heavy[0][0]):
+            return light.popleft()[1]
+        if long and busy >= self.nearly_full:
+            return None
+        return heavy.popleft()[1]
+
     def _taken(self, item: T) -> _Seat[T] | None:
         """The idle seat that now holds `item`; None: a new thread is counted and must be started for it."""
         if self._idle:
@@ -151,7 +196,7 @@ class Pool(Generic[T]):
                 if seat is not None:
                     seat.item = item
                 elif self.threads:
-                    self._backlog.append(item)
+                    self._queue(item)
                     return
                 else:
                     self._progress[0] -= 1
@@ -184,14 +229,19 @@ class Pool(Generic[T]):
             self._progress[0] -= 1
             self._ended_ns = time.monotonic_ns()
             seat.since_ns = 0
-            if self._backlog:
-                seat.item = self._backlog.popleft()
-                return
             seat.item = None
-            if self._closing:
+            self._idle.append(seat)
+            item = self._next_queued()
+            if item is None and self._closing:
+                self._idle.pop()
                 self._leave(seat)
                 return
-            self._idle.append(seat)
+            if item is not None:
+                self._idle.pop()
+                seat.item = item
+        if item is not None:
+            self._place_one_more()
+            return
         if not seat.wakes.acquire(timeout=self._idle_s):
             with self._guard:
                 if seat in self._idle:
@@ -199,6 +249,20 @@ class Pool(Generic[T]):
                     self._leave(seat)
                     return
             seat.wakes.acquire()  # taken in the same moment: its item is there or about to be
+
+    def _place_one_more(self) -> None:
+        """Let another thread serve a queued item that need not wait any longer: the queue at the permit has gone."""
+        if not self._heavy:
+            return
+        with self._guard:
+            item = self._next_queued()
+            if item is None:
+                return
+            seat = self._taken(item)
+        if seat is not None:
+            seat.wakes.release()
+        else:
+            self._start(item)
 
     def _leave(self, seat: _Seat[T]) -> None:
         self.threads -= 1

@@ -10,6 +10,7 @@ where it differs on purpose.
 - `listeners` — accepts connections, or leaves them to a less busy worker
 - `front` — the main thread: reads heads, closes idle connections, answers 504 on time, drains
 - `dispatch` — hands connections over: to a thread, back to the main thread, away
+- `expected` — which requests get no thread while too many of their kind wait for a permit
 - `connection` — one connection: its owner, its bytes, whether a head is whole
 - `http1` — one HTTP/1 request, on a thread
 - `answers` — the response, the refusals, and who answers a request that has a deadline

@@ -131,7 +131,8 @@ class Dispatch:
     def submit(self, conn: Conn) -> None:
         """Let a thread of the pool serve it."""
         conn.stage = BUSY
-        if conn.head and self._pool.in_progress >= self._pool.ceiling:  # it will wait: its deadline is kept from here
+        # It may wait: its deadline is kept from here.
+        if conn.head and self._pool.in_progress >= self._pool.nearly_full:
             due_ns = self._worker.due_ns(conn.head, conn.arrival_ns)
             if due_ns:
                 conn.claim = Claim(conn, due_ns, queued=True)

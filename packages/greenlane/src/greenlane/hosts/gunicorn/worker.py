@@ -38,6 +38,7 @@ from greenlane.errors import GreenlaneError, HostError
 from greenlane.hosts.gunicorn import answers, settings
 from greenlane.hosts.gunicorn.connection import BUSY, Conn, environ_of, field, method_and_target
 from greenlane.hosts.gunicorn.dispatch import Dispatch
+from greenlane.hosts.gunicorn.expected import Expected
 from greenlane.hosts.gunicorn.front import Front
 from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
@@ -155,7 +156,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         ceiling = settings.ceiling(cfg, ours)
         self.max_keepalived = settings.most_kept_alive(cfg, ours)
         self._full = min(ceiling, ours.limit or ceiling)
-        self.tpool = Pool(ceiling, self.serve, progress=self._line.progress)
+        self._expected = Expected(self._waiting, ceiling)
+        self.tpool = Pool(ceiling, self.serve, progress=self._line.progress, turns=self._expected)
         dispatch = Dispatch(self, ours, self.tpool)
         self._http1 = Http1(self, dispatch, self.tpool)
         front = Front(self, ours, self.tpool, self._line, dispatch)
@@ -232,7 +234,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
             conn.caller = None
         if conn.opened:
             conn.opened = False
-            self.running.close()
+            self._learn(conn, self.running.close())
         if conn.recorded and self._recorded is not None:
             self._recorded.close(conn.recorded, status)
             conn.recorded = 0
@@ -242,6 +244,12 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         if conn.picked_ns:
             self._shedding.served(conn.lane, time.monotonic_ns() - conn.picked_ns, conn.span_ns)
             conn.picked_ns = conn.span_ns = 0
+
+    def _learn(self, conn: Conn, ended: tuple[int, ...] | None) -> None:
+        """Remember for such a path whether the request that has ended asked for a permit."""
+        if ended is not None and conn.response is not None and not conn.is_http2:
+            full = self.tpool.in_progress >= self.tpool.nearly_full
+            self._expected.ended(conn.response.req, ended[4] > 0, nearly_full=full)
 
     def refuse(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """The application of requests over a limit."""
@@ -283,12 +291,15 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def capacity(self) -> int:
         """Requests in progress that count as full just now: 0 while a heavy phase waits for a permit."""
+        return 0 if self._waiting() else self._full
+
+    def _waiting(self) -> int:
+        """How many phases wait for a permit."""
         try:
-            _, waiting = self.running.pressure()
+            return self.running.pressure()[1]
         except Exception:
             self.tell("the permits' pressure cannot be read")
-            return self._full
-        return 0 if waiting else self._full
+            return 0
 
     def over_limit(self) -> bool:
         """Whether more requests are in progress than `limit`."""
