@@ -241,7 +241,7 @@ def _by_alias(name: str, settings: _Declared) -> Setting | None:
 
 def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) -> None:
     """Accept another distribution's variable; SettingsError for any other."""
-    from greenlane.settings.refusal import FOREIGN, nearest
+    from greenlane.settings.refusal import FOREIGN, elsewhere, nearest
 
     foreign = [name.upper() for names in FOREIGN.values() for name in names]
     short = variable.removeprefix(PREFIX)
@@ -250,7 +250,7 @@ def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) ->
     if short not in foreign and short.lower() not in ALIASES:
         # Compared without the prefix: sixteen common characters would make any two of them alike.
         found = nearest(short, [*(each.removeprefix(PREFIX) for each in by_variable), *foreign])
-        hint = found.replace("'", f"'{PREFIX}", 1) or _LIST_THEM
+        hint = elsewhere(short) or found.replace("'", f"'{PREFIX}", 1) or _LIST_THEM
         raise SettingsError(variable, text, "a known name", hint, attempted="read the environment")
 
 
