@@ -22,9 +22,9 @@ from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker import application, tasks
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
-from greenlane_serve.worker.late_heads import LateHeads
 from greenlane_serve.worker.ledger import Ledger
 from greenlane_serve.worker.loop_clocks import LoopClocks
+from greenlane_serve.worker.protocol import LateClients, protocol
 
 __all__ = ["MetricsPage", "page_of", "serve"]
 
@@ -53,17 +53,17 @@ def serve(
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
     lateness = Lateness()
     tally = Tally(ledger, lateness)
+    app = below(application.load(name), found.root_path)
+    late = LateClients(bounds, *((found.head_timeout_s, _DIRECT_KEEPALIVE_S) if found.direct else ()))
     clocks: LoopClocks | None = None
     entry: Any
-    app = below(application.load(name), found.root_path)
-    late_heads = LateHeads(found.head_timeout_s) if found.direct else None
     if found.direct:
         entry = Direct(app, bounds, found.health_path)
     else:
-        behind = Behind(app, bounds)
+        entry = Behind(app, bounds, tally, lateness)
+        clocks = entry.clocks
         if found.metrics_path:
-            MetricsPage(page_of(slot), lambda target: behind.metrics({"worker": str(index)}))
-        entry = clocks = LoopClocks(behind, tally, lateness)
+            MetricsPage(page_of(slot), lambda target: entry.metrics({"worker": str(index)}))
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -88,14 +88,13 @@ def serve(
 
         async def on_tick(self, counter: int) -> bool:
             tally.turn()
-            if late_heads is not None:
-                late_heads.look(self.server_state.connections, time.monotonic())
+            late.look(self.server_state.connections, time.monotonic())
             return await super().on_tick(counter)
 
     keepalive_s = _DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S
     config = uvicorn.Config(
-        entry, http=_protocol(), timeout_keep_alive=keepalive_s, proxy_headers=False, log_level=found.log_level,
-        access_log=False, timeout_graceful_shutdown=max(1, round(stop_s)),
+        entry, interface="asgi3", http=protocol(), timeout_keep_alive=keepalive_s, proxy_headers=False,
+        log_level=found.log_level, access_log=False, timeout_graceful_shutdown=max(1, round(stop_s)),
     )  # fmt: skip
     Server(config).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])
 
@@ -111,26 +110,6 @@ def below(app: Any, root_path: str) -> Any:
         await app(scope, receive, send)
 
     return called
-
-
-def _protocol() -> Any:
-    """What uvicorn's setting `http` gets: its _protocol on httptools if that is installed, else its own choice (h11).
-
-    With httptools a trailer field is reported like a header field, and becomes one: `X-Forwarded-Proto` after the body
-    would be believed, although the front has never let it stand in the head.
-    """
-    try:
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-    except ImportError:
-        return "auto"
-
-    class WithoutTrailers(HttpToolsProtocol):
-        def on_header(self, name: bytes, value: bytes) -> None:
-            scope: Any = self.scope
-            if "method" not in scope:  # set when the head is complete
-                super().on_header(name, value)
-
-    return WithoutTrailers
 
 
 class MetricsPage:
