@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -127,3 +128,20 @@ def test_the_command_serves_as_a_container_and_ends_in_time(tmp_path: Path) -> N
         assert "Read-only" not in process.output
     finally:
         process.end(grace_s=10)
+
+
+def test_systemd_reads_the_units_without_a_complaint(tmp_path: Path) -> None:
+    verify = shutil.which("systemd-analyze")
+    if verify is None:
+        pytest.skip("needs systemd-analyze")
+    pages = PAGE + (ROOT / "docs/serve.md").read_text("utf-8")
+    units = [one for one in re.findall(r"```ini\n(.*?)```", pages, re.DOTALL) if "[Service]" in one]
+    (opened,) = (one for one in re.findall(r"```ini\n(.*?)```", pages, re.DOTALL) if "[Socket]" in one)
+    assert len(units) == 2
+    for number, unit in enumerate(units):
+        service = tmp_path / f"shop{number}.service"
+        service.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit, flags=re.MULTILINE))
+        (tmp_path / f"shop{number}.socket").write_text(opened)
+        done = subprocess.run([verify, "verify", "--man=no", service, service.with_suffix(".socket")],
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert (done.returncode, [line for line in done.stderr.splitlines() if "shop" in line]) == (0, [])
