@@ -6,27 +6,31 @@ Nobody but the front reaches the socket. Without one (`direct`) the sockets are 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import logging
+import signal
 import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from greenlane import settings
 from greenlane.errors import PlatformError
 from greenlane.export import prometheus
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.worker import application, tasks
+from greenlane_serve.worker import application
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
 from greenlane_serve.worker.ledger import Ledger
 from greenlane_serve.worker.loop_clocks import LoopClocks
 from greenlane_serve.worker.protocol import LateClients, protocol
 
-__all__ = ["MetricsPage", "page_of", "serve"]
+__all__ = ["MetricsPage", "page_of", "serve", "standing"]
 
 # Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
 _KEEPALIVE_S: Final = 3600
@@ -71,7 +75,7 @@ def serve(
             if self.started:
                 if clocks is not None:
                     clocks.begin()
-                tasks.listen()
+                _tell_where_tasks_stand()
                 ready()
 
         async def shutdown(self, sockets: Any = None) -> None:
@@ -110,6 +114,37 @@ def below(app: Any, root_path: str) -> Any:
         await app(scope, receive, send)
 
     return called
+
+
+# Without a configuration of the application's own it goes to stderr as it is.
+_log: Final = logging.getLogger("greenlane")
+# A loop may have thousands: those that have waited longest are among the first.
+_MOST: Final = 50
+
+
+def _tell_where_tasks_stand() -> None:
+    """On SIGUSR2, from now on. The loop says it, so a blocked one does not: faulthandler tells why."""
+    faulthandler.unregister(signal.SIGUSR2)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _say)
+
+
+def _say() -> None:
+    for task in list(asyncio.all_tasks())[:_MOST]:
+        where = "".join(f"  {line}\n" for line in standing(task.get_coro()))
+        _log.error("Task %s (outermost call first):\n%s", task.get_name(), where)
+
+
+def standing(coroutine: Any) -> Iterator[str]:
+    """The calls that wait for one another, from a coroutine to the innermost."""
+    while coroutine is not None:
+        frame: FrameType | None = next(
+            (found for name in ("cr_frame", "gi_frame", "ag_frame") if (found := getattr(coroutine, name, None))), None
+        )
+        if frame is not None:
+            code = frame.f_code
+            yield f'File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}'
+        wrapped = getattr(coroutine if frame is None else frame.f_locals.get("self"), "awaited", None)
+        coroutine = wrapped or getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
 
 
 class MetricsPage:
