@@ -171,6 +171,8 @@ class Row:
     of_stock_frac: float
     of_stock_low_frac: float
     of_stock_high_frac: float
+    # Closed loop, median of the rounds: CPU a request of the stock one over that of the busiest of our processes.
+    of_stock_by_cpu_frac: float
     # Open loop, all rounds together.
     offered_per_s: float
     p50_ms: float
@@ -272,12 +274,14 @@ def _turns(serving: Sequence[Serving], rounds: int) -> Iterator[tuple[Serving, i
 
 def _row(name: str, place: Place, busy: Sequence[Turn], stock: Sequence[Turn], timed: Sequence[Turn]) -> Row:
     shares = [ours.done_per_s / theirs.done_per_s for ours, theirs in zip(busy, stock, strict=True)]
+    by_cpu = [theirs.us[1] / max(ours.us[:2]) for ours, theirs in zip(busy, stock, strict=True)]
     latency_ms = np.concatenate([turn.latency_ms for turn in timed])
     p50, p99, p999 = (float(one) for one in np.quantile(latency_ms, [0.5, 0.99, 0.999]))
     front, worker, tree = (statistics.mean(turn.us[which] for turn in timed) for which in range(3))
     return Row(
         contender=name, stage=place, done_per_s=statistics.median(turn.done_per_s for turn in busy),
         of_stock_frac=statistics.median(shares), of_stock_low_frac=min(shares), of_stock_high_frac=max(shares),
+        of_stock_by_cpu_frac=statistics.median(by_cpu),
         offered_per_s=timed[0].done_per_s, p50_ms=p50, p99_ms=p99, p999_ms=p999, samples=len(latency_ms),
         front_us=front, worker_us=worker, tree_us=tree,
         front_busy_us=statistics.mean(turn.us[0] for turn in busy),
@@ -319,7 +323,7 @@ def _pin(pid: int, core: int) -> None:
 def _line(row: Row) -> str:
     return (
         f"{row.contender:<20}{row.stage:<4}{row.done_per_s:>7.0f}/s  {row.of_stock_frac:5.2f} of stock "
-        f"({row.of_stock_low_frac:.2f}-{row.of_stock_high_frac:.2f})  CPU busy: front {row.front_busy_us:5.1f} "
+        f"({row.of_stock_low_frac:.2f}-{row.of_stock_high_frac:.2f}; by CPU {row.of_stock_by_cpu_frac:.2f})  CPU busy: front {row.front_busy_us:5.1f} "
         f"worker {row.worker_busy_us:5.1f} us | at {row.offered_per_s:.0f}/s: front {row.front_us:5.1f} "
         f"worker {row.worker_us:5.1f} tree {row.tree_us:4.1f} us  p50 {row.p50_ms:.2f} p99 {row.p99_ms:.2f} "
         f"p99.9 {row.p999_ms:.2f} ms  errors {row.errors}"
@@ -335,10 +339,9 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[str, bool]]:
         if stock is None or ours is None:
             continue
         said = f"{name}, {place}:"
-        by_cpu_frac = stock.worker_busy_us / max(ours.worker_busy_us, ours.front_busy_us)
-        share = f"{said} {ours.of_stock_frac:.2f} of {stock.contender}'s requests a second, by CPU {by_cpu_frac:.2f}"
+        share = f"{said} {ours.of_stock_frac:.2f} of {stock.contender}'s requests a second, by CPU {ours.of_stock_by_cpu_frac:.2f}"
         tail = f"{said} p99.9 {ours.p999_ms:.2f} ms beside {stock.p999_ms:.2f}"
-        shares = (ours.of_stock_frac, *((by_cpu_frac,) if ours.front_busy_us else ()))
+        shares = (ours.of_stock_frac, *((ours.of_stock_by_cpu_frac,) if ours.front_busy_us else ()))
         found += [(f"{share}, >= {target}", max(shares) >= target),
                   (tail, ours.p999_ms <= stock.p999_ms)]  # fmt: skip
         if front_us := max(ours.front_us, ours.front_busy_us):

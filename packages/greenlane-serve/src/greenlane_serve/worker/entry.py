@@ -21,6 +21,7 @@ __all__ = ["Behind", "Direct"]
 
 _recorder: Final = Recorder()
 _NOTHING: Final = b"0"
+_BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 _FAILED: Final = 500
 # An arrival that is older is none, as for all our hosts.
 _OLDEST_NS: Final = 600_000_000_000
@@ -40,21 +41,7 @@ class _Entry(Greenlane):
     def __init__(self, app: Any, bounds: Bounds, *, front: bool) -> None:
         super().__init__(app.app if isinstance(app, Greenlane) else app, host="uvicorn", behind_front=front)
         self._whole = Asgi(super().__call__, bounds)
-        settings = self._running.settings
-        self._late_s = settings.retry_after_s
-        # Nobody is asked for a deadline that no header and no lane gives.
-        self._dues = {name.lower().encode() for name in settings.deadline_headers}
-        self._lanes_due = any(lane.deadline_ms for lane in settings.lanes)
-
-    def _is_plain(self, told: dict[bytes, bytes]) -> bool:
-        """Whether it has no body and no deadline, and nobody records it."""
-        return not (
-            self._lanes_due
-            or told.get(b"content-length", _NOTHING) != _NOTHING
-            or b"transfer-encoding" in told
-            or not self._dues.isdisjoint(told)
-            or _recorder.recording()
-        )
+        self._late_s = self._running.settings.retry_after_s
 
     async def _answer(self, scope: Any, receive: Any, send: Any, tally: Tally | None = None) -> Any:
         """Run a plain request; `tally` counts it."""
@@ -69,7 +56,7 @@ class _Entry(Greenlane):
             return None  # the client has left: there is nobody to answer
         finally:
             if tally is not None:
-                tally.ended(name_of(scope), None, None)
+                tally.passed(name_of(scope))
 
 
 class Behind(_Entry):
@@ -84,6 +71,12 @@ class Behind(_Entry):
 
     def __init__(self, app: Any, bounds: Bounds, tally: Tally, lateness: Lateness) -> None:
         super().__init__(app, bounds, front=True)
+        settings = self._running.settings
+        # Nobody is asked for a deadline that no header and no lane gives.
+        self._dues = {name.lower().encode() for name in settings.deadline_headers}
+        self._lanes_due = any(lane.deadline_ms for lane in settings.lanes)
+        # Headers without which a request is plain, if nobody records.
+        self._telling = _BODY | self._dues
         self._tally = tally
         #: Of sampled requests.
         self.clocks = LoopClocks(self._run, tally, lateness)
@@ -103,15 +96,25 @@ class Behind(_Entry):
             return self._whole(scope, receive, send)
         if self._tally.picks():
             return self.clocks(scope, receive, send)
-        if self._judges or not self._is_plain(told):
+        if self._judges or not self._telling.isdisjoint(told) or _recorder.recording():
             return self._counted(scope, receive, send)
         return self._answer(scope, receive, send, self._tally)
+
+    def _is_plain(self, told: dict[bytes, bytes]) -> bool:
+        """Whether it has no body and no deadline, and nobody records it."""
+        return not (
+            self._lanes_due
+            or told.get(b"content-length", _NOTHING) != _NOTHING
+            or b"transfer-encoding" in told
+            or not self._dues.isdisjoint(told)
+            or _recorder.recording()
+        )
 
     async def _counted(self, scope: Any, receive: Any, send: Any) -> Any:
         try:
             return await self._run(scope, receive, send)
         finally:
-            self._tally.ended(name_of(scope), None, None)
+            self._tally.passed(name_of(scope))
 
     async def _run(self, scope: Any, receive: Any, send: Any) -> Any:
         """Run any request, counted elsewhere."""
@@ -143,7 +146,6 @@ class Direct(_Entry):
 
     def __init__(self, app: Any, bounds: Bounds, health_path: str) -> None:
         super().__init__(app, bounds, front=False)
-        self._dues = set()
         self._running.deadline_names = ()
         self._names = {}
         self._health_path = health_path
@@ -154,9 +156,10 @@ class Direct(_Entry):
             return self.app(scope, receive, send)
         if self._health_path and scope["path"] == self._health_path:
             return _say_well(send)
-        if not self._is_plain(dict(scope["headers"])):
-            return self._whole(scope, receive, send)
-        return self._answer(scope, receive, send)
+        for name, _ in scope["headers"]:
+            if name in _BODY:
+                return self._whole(scope, receive, send)
+        return self._whole(scope, receive, send) if _recorder.recording() else self._answer(scope, receive, send)
 
 
 async def _say_well(send: Any) -> None:

@@ -80,8 +80,9 @@ class LoopClocks:
 
 
 def name_of(scope: Any) -> str:
-    """The route that a request is counted under."""
-    return route_of(scope) or shape(scope["method"], scope["path"])
+    """The route that a request is counted under: the framework's, if one has left it there."""
+    left = "router" in scope or "route" in scope or "path_template" in scope or "fastapi" in scope
+    return (left and route_of(scope)) or shape(scope["method"], scope["path"])
 
 
 class _LoopSample(SampledRequest):

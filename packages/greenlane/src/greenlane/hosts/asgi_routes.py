@@ -12,8 +12,6 @@ __all__ = ["route_of"]
 
 Scope = MutableMapping[str, Any]
 
-# What frameworks leave there.
-_LEFT: Final = ("route", "router", "path_template", "fastapi", "fastapi.telemetry")
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 
 
@@ -22,8 +20,6 @@ def route_of(scope: Scope) -> str | None:
 
     Mounts are named by the path that they matched; a segment of it that is no word is `*`.
     """
-    if scope.keys().isdisjoint(_LEFT):
-        return None
     path = scope.get("path_template") or _starlette_path(scope)
     if path is None:
         return f"{_method(scope)} {NO_ROUTE}" if "router" in scope else None
