@@ -104,6 +104,15 @@ class ServeSettings(Settings):
         "", "Path below which the application is mounted: SCRIPT_NAME, or `root_path` under ASGI; '' = at the root.",
         pattern=_PREFIX, reason="Most applications have a host to themselves.",
     )  # fmt: skip
+    log_level: str = declare(
+        "warning", "Level from which the server in each worker (gunicorn, uvicorn) logs.",
+        choices=("debug", "info", "warning", "error", "critical"),
+        reason="Starts and ends are in the parent's log, requests in `access_log`; the application sets up its own.",
+    )  # fmt: skip
+    front_threads: int = declare(
+        1, "Threads of the front of `greenlane serve`.",
+        low=1, high=64, reason="One serves some 30,000 requests a second, and shares idle connections with nobody.",
+    )  # fmt: skip
     direct: bool = declare(
         False, "Workers of `greenlane serve` accept clients themselves, without a front: ASGI without lanes.",
         reason="The front's one queue is what keeps light requests from waiting behind heavy ones.",

@@ -77,7 +77,7 @@ class Lineup:
         Args:
             folder: where the sockets of the front are.
             whole: as if every worker served.
-            gates_before: of the line-up before this one.
+            gates_before: of the line-ups before this one whose fronts may still send there.
         """
         settings = self.settings
         at_once = {name: one.at_once for name, one in self.places.sets.items()}
@@ -94,8 +94,9 @@ class Lineup:
             health_path=settings.health_path, metrics_path=settings.metrics_path,
             life={name: whole or group.lives for name, group in self.groups.items() if not group.directory},
             queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
-            retry_after_s=settings.retry_after_s, connections=_connections(), version_header=settings.version_header,
-            gates_before=[gate for gate in gates_before if gate not in self.gates],
+            retry_after_s=settings.retry_after_s, connections=_connections(), threads=settings.front_threads,
+            version_header=settings.version_header,
+            gates_before=[gate for gate in dict.fromkeys(gates_before) if gate not in self.gates],
         )  # fmt: skip
 
 
@@ -176,6 +177,11 @@ class Succession:
         """The workers of the next one do not start."""
         groups = self.coming.groups.values() if self.coming else ()
         return any(group.backoff.failures >= _FIRST_TRIES for group in groups)
+
+    @property
+    def gates(self) -> list[str]:
+        """Of all line-ups before the present one: each of their fronts still sends to its own."""
+        return [gate for lineup, _ in self._before for gate in lineup.gates]
 
     @property
     def first_until_s(self) -> float | None:

@@ -6,6 +6,7 @@ To renew golden.cfg after a deliberate change: `python -m tests.serve.test_hapro
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,9 +53,11 @@ def test_without_lanes_there_is_one_queue_and_no_gate() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("lanes", [LANES, ()])
-def test_haproxy_accepts_it(tmp_path: Path, lanes: tuple[Lane, ...]) -> None:
-    (tmp_path / "haproxy.cfg").write_text(configuration(site(tmp_path, lanes)))
+@pytest.mark.parametrize(("lanes", "threads"), [(LANES, 1), ((), 3)])
+def test_haproxy_accepts_it(tmp_path: Path, lanes: tuple[Lane, ...], threads: int) -> None:
+    text = configuration(replace(site(tmp_path, lanes), threads=threads))
+    assert f"nbthread {threads} " in text
+    (tmp_path / "haproxy.cfg").write_text(text)
     (tmp_path / FILE).touch()
     command = [find("haproxy", name="HAProxy"), "-c", "-f", str(tmp_path / "haproxy.cfg")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -89,3 +89,15 @@ def test_a_socket_goes_to_the_address_that_it_has(tmp_path: Path, unix: bool, mo
         found = activated([address, "127.0.0.1:1"], dict(environ))
         assert {name: one.getsockname() for name, one in found.items()} == {address: where}
         found[address].detach()
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "said"), [("wsgi", "GET /a"), ("asgi", "Finished server process")])
+def test_the_server_in_a_worker_logs_from_the_level_that_is_asked_for(tmp_path: Path, kind: str, said: str) -> None:
+    for level in ("debug", "warning"):
+        folder = tmp_path / level
+        folder.mkdir()
+        with Served(folder, f"seen:{kind}", f'workers = 1\nlog_level = "{level}"\n', "--kind", kind) as served:
+            assert b" 200 " in talk(served.port, HEAD % b"/a").split(b"\r\n")[0]
+        assert (said in served.process.output) is (level == "debug")

@@ -18,6 +18,7 @@ from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import PlatformError, ServeError, SettingsError
+from greenlane.settings.refusal import elsewhere
 from greenlane_serve.account import account_of
 from greenlane_serve.cli.status import show
 from greenlane_serve.folders import with_control
@@ -33,11 +34,12 @@ __all__ = ["COMMAND", "Watch"]
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
     "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "boot_s", "hung_after_s", "control_dir",
-    "user", "direct", "env_file", "max_requests", "max_memory_mb", "root_path",
+    "user", "direct", "env_file", "max_requests", "max_memory_mb", "root_path", "log_level",
 )  # fmt: skip
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.foreign = elsewhere  # type: ignore[attr-defined]  # ours have it
     parser.add_argument(
         "application", nargs="?", help="module:attribute of a WSGI or ASGI application, as for gunicorn"
     )

@@ -44,7 +44,7 @@ _REQUESTS: Final = ("trusted_proxies", "head_max_bytes", "body_max_mb", "head_ti
 #: Target -> settings that its file has. Lanes are in all of them.
 CARRIED: Final[Mapping[str, tuple[str, ...]]] = {
     "haproxy": (*_REQUESTS, "workers", "at_once", "queue_s", "retry_after_s", "health_path", "target_max_bytes",
-                "headers_max", "body_first", "websockets", "http2", "access_log", "access_log_format"),
+                "headers_max", "body_first", "websockets", "http2", "access_log", "access_log_format", "front_threads"),
     "nginx": _REQUESTS,
     "envoy": ("health_path", "headers_max", "head_max_bytes", "head_timeout_s", "http2", "deadline_headers",
               "request_id_header"),

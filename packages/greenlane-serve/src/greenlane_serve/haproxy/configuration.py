@@ -52,7 +52,8 @@ def configuration(site: Site) -> str:
 
 def _global(site: Site) -> list[str]:
     return section("global", [
-        "nbthread 1  # a thread serves some 30,000 requests a second, and shares idle connections with nobody",
+        f"nbthread {site.threads}  "
+        "# a thread serves some 30,000 requests a second, and shares idle connections with nobody",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
         *_become(site),

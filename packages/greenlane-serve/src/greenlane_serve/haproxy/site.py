@@ -77,6 +77,7 @@ class Site:
     head_timeout_s: float = 10.0
     retry_after_s: int = 1
     connections: int = 10_000
+    threads: int = 1
     trust: Trust = field(default_factory=Trust)
     # Gates that only the previous configuration has: a HAProxy that finishes its requests still sends to them.
     gates_before: Sequence[str] = field(default=())

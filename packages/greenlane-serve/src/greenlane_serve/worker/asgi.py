@@ -6,27 +6,31 @@ Nobody but the front reaches the socket. Without one (`direct`) the sockets are 
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import logging
+import signal
 import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from greenlane import settings
 from greenlane.errors import PlatformError
 from greenlane.export import prometheus
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.worker import application, tasks
+from greenlane_serve.worker import application
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
-from greenlane_serve.worker.late_heads import LateHeads
 from greenlane_serve.worker.ledger import Ledger
 from greenlane_serve.worker.loop_clocks import LoopClocks
+from greenlane_serve.worker.protocol import LateClients, protocol
 
-__all__ = ["MetricsPage", "page_of", "serve"]
+__all__ = ["MetricsPage", "page_of", "serve", "standing"]
 
 # Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
 _KEEPALIVE_S: Final = 3600
@@ -53,17 +57,17 @@ def serve(
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
     lateness = Lateness()
     tally = Tally(ledger, lateness)
+    app = below(application.load(name), found.root_path)
+    late = LateClients(bounds, *((found.head_timeout_s, _DIRECT_KEEPALIVE_S) if found.direct else ()))
     clocks: LoopClocks | None = None
     entry: Any
-    app = below(application.load(name), found.root_path)
-    late_heads = LateHeads(found.head_timeout_s) if found.direct else None
     if found.direct:
         entry = Direct(app, bounds, found.health_path)
     else:
-        behind = Behind(app, bounds)
+        entry = Behind(app, bounds, tally, lateness)
+        clocks = entry.clocks
         if found.metrics_path:
-            MetricsPage(page_of(slot), lambda target: behind.metrics({"worker": str(index)}))
-        entry = clocks = LoopClocks(behind, tally, lateness)
+            MetricsPage(page_of(slot), lambda target: entry.metrics({"worker": str(index)}))
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
@@ -71,7 +75,7 @@ def serve(
             if self.started:
                 if clocks is not None:
                     clocks.begin()
-                tasks.listen()
+                _tell_where_tasks_stand()
                 ready()
 
         async def shutdown(self, sockets: Any = None) -> None:
@@ -88,14 +92,13 @@ def serve(
 
         async def on_tick(self, counter: int) -> bool:
             tally.turn()
-            if late_heads is not None:
-                late_heads.look(self.server_state.connections, time.monotonic())
+            late.look(self.server_state.connections, time.monotonic())
             return await super().on_tick(counter)
 
     keepalive_s = _DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S
     config = uvicorn.Config(
-        entry, http=_protocol(), timeout_keep_alive=keepalive_s, proxy_headers=False, log_level="warning",
-        access_log=False, timeout_graceful_shutdown=max(1, round(stop_s)),
+        entry, interface="asgi3", http=protocol(), timeout_keep_alive=keepalive_s, proxy_headers=False,
+        log_level=found.log_level, access_log=False, timeout_graceful_shutdown=max(1, round(stop_s)),
     )  # fmt: skip
     Server(config).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])
 
@@ -113,24 +116,35 @@ def below(app: Any, root_path: str) -> Any:
     return called
 
 
-def _protocol() -> Any:
-    """What uvicorn's setting `http` gets: its _protocol on httptools if that is installed, else its own choice (h11).
+# Without a configuration of the application's own it goes to stderr as it is.
+_log: Final = logging.getLogger("greenlane")
+# A loop may have thousands: those that have waited longest are among the first.
+_MOST: Final = 50
 
-    With httptools a trailer field is reported like a header field, and becomes one: `X-Forwarded-Proto` after the body
-    would be believed, although the front has never let it stand in the head.
-    """
-    try:
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-    except ImportError:
-        return "auto"
 
-    class WithoutTrailers(HttpToolsProtocol):
-        def on_header(self, name: bytes, value: bytes) -> None:
-            scope: Any = self.scope
-            if "method" not in scope:  # set when the head is complete
-                super().on_header(name, value)
+def _tell_where_tasks_stand() -> None:
+    """On SIGUSR2, from now on. The loop says it, so a blocked one does not: faulthandler tells why."""
+    faulthandler.unregister(signal.SIGUSR2)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _say)
 
-    return WithoutTrailers
+
+def _say() -> None:
+    for task in list(asyncio.all_tasks())[:_MOST]:
+        where = "".join(f"  {line}\n" for line in standing(task.get_coro()))
+        _log.error("Task %s (outermost call first):\n%s", task.get_name(), where)
+
+
+def standing(coroutine: Any) -> Iterator[str]:
+    """The calls that wait for one another, from a coroutine to the innermost."""
+    while coroutine is not None:
+        frame: FrameType | None = next(
+            (found for name in ("cr_frame", "gi_frame", "ag_frame") if (found := getattr(coroutine, name, None))), None
+        )
+        if frame is not None:
+            code = frame.f_code
+            yield f'File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}'
+        wrapped = getattr(coroutine if frame is None else frame.f_locals.get("self"), "awaited", None)
+        coroutine = wrapped or getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
 
 
 class MetricsPage:

@@ -162,12 +162,18 @@ class Tally:
         self._left = 1 if self._each == 1 else random.randint(1, 2 * self._each - 1)
         return True
 
+    def passed(self, route: str) -> None:
+        """Count a request of which nothing else is known. On a loop's thread only, where nobody else counts."""
+        self._jobs += 1
+        (self._rows.get(route) or self._row(route))[0] += 1
+
+    def _row(self, route: str) -> list[int]:
+        return self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0, 0, 0, 0])
+
     def ended(self, route: str, cpu_ns: int | None, sample: SampledRequest | None) -> None:
         """Count a request; `cpu_ns` None = not known. About 0.5 us."""
         with self._guard:
-            row = self._rows.get(route)
-            if row is None:
-                row = self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0, 0, 0, 0])
+            row = self._rows.get(route) or self._row(route)
             self._jobs += 1
             row[0] += 1
             if cpu_ns is not None:

@@ -49,7 +49,7 @@ def serve(
 
     class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
         def load_config(self) -> None:
-            for key, value in _config(ready, clocks).items():
+            for key, value in _config(ready, clocks, settings.load(kind=ServeSettings).log_level).items():
                 self.cfg.set(key, value)
 
         def load(self) -> Any:
@@ -81,7 +81,7 @@ def with_client(wsgi: Any, root_path: str = "") -> Any:
     return called
 
 
-def _config(ready: Callable[[], None], clocks: list[ThreadClocks]) -> dict[str, Any]:
+def _config(ready: Callable[[], None], clocks: list[ThreadClocks], log_level: str) -> dict[str, Any]:
     return {
         "worker_class": "greenlane.hosts.gunicorn.Worker",
         "keepalive": _KEEPALIVE_S,
@@ -93,7 +93,7 @@ def _config(ready: Callable[[], None], clocks: list[ThreadClocks]) -> dict[str, 
         "limit_request_line": 0,
         "limit_request_fields": 32_768,
         "limit_request_field_size": 1_000_000,
-        "loglevel": "warning",
+        "loglevel": log_level,
         "post_worker_init": lambda worker: ready(),
         "pre_request": lambda worker, req: clocks[0].begin(),
         "post_request": lambda worker, req, environ, resp: clocks[0].end(req.method, req.path),

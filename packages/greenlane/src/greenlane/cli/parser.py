@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from greenlane.settings.refusal import nearest
@@ -17,6 +17,9 @@ _HELP_COLUMN: Final = 28
 
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser in the house's form. Its usage line names positional and required arguments only."""
+
+    #: Gives the hint for a flag that is none, "" = the nearest one.
+    foreign: Callable[[str], str] = staticmethod(lambda flag: "")
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", _formatter)
@@ -39,7 +42,9 @@ class Parser(argparse.ArgumentParser):
         if not found:
             return ""
         choices = [str(choice) for action in self._actions for choice in action.choices or ()]
-        return nearest(found[1], choices) if found[1] else nearest(found[2], self._option_string_actions)
+        if found[1]:
+            return nearest(found[1], choices)
+        return self.foreign(found[2]) or nearest(found[2], self._option_string_actions)
 
 
 class HelpAll(argparse.Action):

@@ -155,6 +155,8 @@ class _Client:
 class _Response:
     """The response of one request, which may become another one until it has begun."""
 
+    __slots__ = ("_became", "_begun", "_retry_after_s", "_send")
+
     def __init__(self, send: Any, retry_after_s: int) -> None:
         self._send = send
         self._retry_after_s = retry_after_s

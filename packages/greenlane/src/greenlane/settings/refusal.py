@@ -12,7 +12,7 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 
-__all__ = ["FOREIGN", "bad_file", "error_place", "line_of", "nearest", "unknown"]
+__all__ = ["FOREIGN", "SERVERS", "bad_file", "elsewhere", "error_place", "line_of", "nearest", "unknown"]
 
 #: Names that other distributions declare: a process that has not loaded one of them passes its settings over, because
 #: a file or an environment may be shared. A test compares them with the declarations.
@@ -20,10 +20,10 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-serve": tuple(
         """
         bind workers at_once at_once_min at_once_max auto_lane auto_last auto_lane_ms queue_s stop_s boot_s
-        replace_stuck user env_file max_requests max_memory_mb root_path direct versions version_workers
-        version_header trusted_proxies target_max_bytes headers_max head_max_bytes body_max_mb body_first
-        client_connections half_closed websockets tls_bind tls_certificate tls_key tls_min_version tls_redirect
-        hsts_s metrics_bind alive_path access_log access_log_format request_id_header
+        replace_stuck user env_file max_requests max_memory_mb root_path log_level front_threads direct
+        versions version_workers version_header trusted_proxies target_max_bytes headers_max head_max_bytes
+        body_max_mb body_first client_connections half_closed websockets tls_bind tls_certificate tls_key
+        tls_min_version tls_redirect hsts_s metrics_bind alive_path access_log access_log_format request_id_header
         """.split()
     ),
     "greenlane-work": tuple(
@@ -39,10 +39,53 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     ),
 }
 
+_LEFT_OUT: Final = "leave it out: "
+_PRELOAD: Final = (
+    f"{_LEFT_OUT}each worker loads the application. A forked one would share connections and locks that the import has "
+    "made, and no reload could bring new code. To share memory, map large files (`mmap_mode` of numpy.load)"
+)
+_LOADED: Final = f"{_LEFT_OUT}WSGI or ASGI is seen from the application; uvloop and httptools are used if installed"
+_CONFIGURED: Final = f"{_LEFT_OUT}the application configures `logging`; `log_level` is the server's in each worker"
+#: Names of gunicorn and uvicorn, and what `greenlane serve` has in their place. docs/serve.md has the same table.
+SERVERS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("host", "port", "uds"), "set `bind`"),
+    **dict.fromkeys(("worker_class", "loop", "http", "interface"), _LOADED),
+    "factory": "name it `app:create_app()`",
+    **dict.fromkeys(("worker_connections", "limit_concurrency"), "set `at_once`; `queue_s` is for the wait"),
+    "timeout": "set `hung_after_s` for workers, or a lane's `deadline_ms` for requests",
+    **dict.fromkeys(("graceful_timeout", "timeout_graceful_shutdown"), "set `stop_s`"),
+    "timeout_worker_healthcheck": "set `hung_after_s`",
+    **dict.fromkeys(("keepalive", "timeout_keep_alive"), f"{_LEFT_OUT}the front keeps clients' connections for 60 s"),
+    "backlog": f"{_LEFT_OUT}it is 4096",
+    "limit_request_line": "set `target_max_bytes`",
+    "limit_request_fields": "set `headers_max`",
+    **dict.fromkeys(("limit_request_field_size", "h11_max_incomplete_event_size"), "set `head_max_bytes`"),
+    **dict.fromkeys(("certfile", "ssl_certfile"), "set `tls_certificate` and `tls_bind`"),
+    **dict.fromkeys(("keyfile", "ssl_keyfile"), "set `tls_key`"),
+    "forwarded_allow_ips": "set `trusted_proxies`",
+    "proxy_headers": f"{_LEFT_OUT}`trusted_proxies` says whose are believed",
+    **dict.fromkeys(("accesslog", "access_logfile"), "set `access_log`"),
+    "access_logformat": "set `access_log_format`",
+    "raw_env": "set `env_file`",
+    **dict.fromkeys(("chdir", "app_dir"), "start it in that directory"),
+    "group": "set `user`: its groups come with it",
+    **dict.fromkeys(("limit_max_requests", "max_requests_jitter", "limit_max_requests_jitter"), "set `max_requests`"),
+    **dict.fromkeys(("preload", "preload_app"), _PRELOAD),
+    "loglevel": "set `log_level`",
+    **dict.fromkeys(("logconfig", "log_config"), _CONFIGURED),
+    "fd": "let systemd pass the socket, and name its address in `bind`",
+}
+
+
+def elsewhere(word: str) -> str:
+    """What stands for another server's setting or flag, "" = it is none."""
+    return SERVERS.get(word.lower().lstrip("-").replace("-", "_"), "")
+
 
 def unknown(name: str, value: object, key: str, among: Iterable[str], *, attempted: str, hint: str) -> SettingsError:
     """The error of a name that nobody declares; `among` are those near which `key` may be."""
-    return SettingsError(name, value, "a known name", nearest(key, among) or hint, attempted=attempted)
+    told = elsewhere(key) or nearest(key, among) or hint
+    return SettingsError(name, value, "a known name", told, attempted=attempted)
 
 
 def nearest(word: str, among: Iterable[str]) -> str:

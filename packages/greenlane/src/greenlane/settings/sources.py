@@ -242,7 +242,7 @@ def _by_alias(name: str, settings: _Declared) -> Setting | None:
 
 def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) -> None:
     """Accept another distribution's variable; SettingsError for any other."""
-    from greenlane.settings.refusal import FOREIGN, nearest
+    from greenlane.settings.refusal import FOREIGN, elsewhere, nearest
 
     foreign = [name.upper() for names in FOREIGN.values() for name in names]
     short = variable.removeprefix(PREFIX)
@@ -252,7 +252,7 @@ def _pass_over_variable(variable: str, text: str, by_variable: Iterable[str]) ->
         # Compared without the prefix: sixteen common characters would make any two of them alike.
         known = [*(each.removeprefix(PREFIX) for each in by_variable), *foreign, *map(str.upper, ALIASES)]
         found = nearest(short, known)
-        hint = found.replace("'", f"'{PREFIX}", 1) or _LIST_THEM
+        hint = elsewhere(short) or found.replace("'", f"'{PREFIX}", 1) or _LIST_THEM
         raise SettingsError(variable, text, "a known name", hint, attempted="read the environment")
 
 

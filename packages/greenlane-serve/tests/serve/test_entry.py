@@ -1,0 +1,200 @@
+"""What an ASGI worker does for each request beside the application: counted, not timed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Iterator
+from types import FrameType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from greenlane_serve.worker.bodies import Bounds
+from greenlane_serve.worker.clocks import Lateness, Tally
+from greenlane_serve.worker.entry import Behind, Direct
+from greenlane_serve.worker.ledger import Ledger
+from greenlane_serve.worker.protocol import _NO_HEAD, LateClients, Reading, protocol
+
+CLOCKS = {"monotonic", "monotonic_ns", "time_ns", "thread_time_ns", "perf_counter_ns"}
+HEADERS = [(b"host", b"a"), (b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-proto", b"https"),
+           (b"x-request-start", b"t=1700000000000000")]  # fmt: skip
+
+
+class Cycle:
+    """As uvicorn's."""
+
+    disconnected = False
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    async def receive(self) -> Any:
+        return {"type": "http.request", "body": b""}
+
+
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": f"{scope['client'][0]} {scope['scheme']}".encode()})
+
+
+class Tallied:
+    """An entry that samples no request, unless told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GREENLANE_CONFIG", "")
+        self.ledger = Ledger()
+        self.tally = Tally(self.ledger, Lateness())
+        self.tally._left = 1_000_000
+        self.entry = Behind(app, Bounds(0, 30.0, 500), self.tally, Lateness())
+
+    def counted(self) -> int:
+        self.tally._told_ns = 0
+        self.tally.turn()
+        sums = self.ledger.read()
+        assert sums is not None
+        return sum(row.jobs for row in sums.routes.values())
+
+
+@pytest.fixture
+def tallied(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tallied]:
+    made = Tallied(monkeypatch)
+    yield made
+    made.ledger.close()
+
+
+def calls(entry: Any, *more: tuple[bytes, bytes]) -> tuple[list[str], list[str], bytes]:
+    """(functions of Python, of C) that one request calls, and its answer."""
+    python: list[str] = []
+    native: list[str] = []
+
+    def seen(frame: FrameType, event: str, what: Any) -> None:
+        if event == "call":
+            python.append(frame.f_code.co_qualname)
+        elif event == "c_call":
+            native.append(what.__name__)
+
+    cycle = Cycle()
+    scope = {"type": "http", "method": "GET", "path": "/", "headers": [*HEADERS, *more], "client": ("", 0),
+             "scheme": "http"}  # fmt: skip
+    sys.setprofile(seen)
+    try:
+        entry(scope, cycle.receive, cycle.send).send(None)
+    except StopIteration:
+        pass
+    finally:
+        sys.setprofile(None)
+    return python, native, cycle.sent[-1]["body"]
+
+
+def test_a_request_behind_the_front_costs_few_calls_and_reads_no_clock(tallied: Tallied) -> None:
+    python, native, said = calls(tallied.entry)
+    ours = [name for name in python if name not in ("app", "Cycle.send")]
+    assert len(ours) <= 11, ours
+    assert not CLOCKS & set(native)
+    assert said == b"1.2.3.4 https"
+    assert tallied.counted() == 1
+
+
+def test_without_a_front_it_costs_still_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GREENLANE_CONFIG", "")
+    python, native, said = calls(Direct(app, Bounds(), ""))
+    assert len([name for name in python if name not in ("app", "Cycle.send")]) <= 6, python
+    assert not CLOCKS & set(native)
+    assert said == b" http"  # nobody is believed
+
+
+def test_once_one_brings_a_deadline_what_the_others_take_is_noted(tallied: Tallied) -> None:
+    assert "served" not in calls(tallied.entry)[1]
+    assert calls(tallied.entry, (b"grpc-timeout", b"10S"))[2] == b"1.2.3.4 https"
+    assert {"refuses", "served"} <= set(calls(tallied.entry)[1])
+    assert tallied.counted() == 3
+
+
+def test_tasks_are_looked_at_only_while_a_request_is_sampled(tallied: Tallied) -> None:
+    factories: list[Any] = []
+
+    async def asked(scope: Any, receive: Any, send: Any) -> None:
+        factories.append(asyncio.get_running_loop().get_task_factory())
+        await app(scope, receive, send)
+
+    async def main() -> None:
+        tallied.entry.app = asked
+        tallied.entry.clocks.begin()
+        for left in (1, 1_000_000):  # this one is sampled, that one is not
+            tallied.tally._left = left
+            cycle = Cycle()
+            scope = {"type": "http", "method": "GET", "path": "/", "headers": HEADERS, "scheme": "http"}
+            await tallied.entry(scope, cycle.receive, cycle.send)
+
+    asyncio.run(main())
+    assert factories[0] is not None
+    assert factories[1] is None
+    assert tallied.counted() == 2
+
+
+class Connection:
+    """As uvicorn's protocol on httptools, after an answer or before the first request."""
+
+    timeout_keep_alive_task = None
+
+    def __init__(self, headers: Any, *, answered: bool) -> None:
+        self.headers = headers
+        self.cycle = SimpleNamespace(response_complete=True) if answered else None
+        self.written: list[bytes] = []
+        self.closed = False
+        self.transport = self
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_idle_connections_end_without_a_word_and_late_heads_with_one() -> None:
+    late = LateClients(Bounds(0, 30.0, 500), 10.0, 5.0)
+    idle, begun, silent = (
+        Connection(_NO_HEAD, answered=True),
+        Connection([], answered=True),
+        Connection(None, answered=False),
+    )
+    for now_s in (0.0, 4.0, 6.0):
+        late.look([idle, begun, silent], now_s)
+    assert (idle.closed, idle.written, begun.closed, silent.closed) == (True, [], False, False)
+    late.look([begun, silent], 11.0)
+    assert begun.closed and silent.closed
+    assert begun.written == silent.written and begun.written[0].startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_connection_that_goes_on_is_not_idle() -> None:
+    late, one = LateClients(Bounds(0, 30.0, 500), 10.0, 5.0), Connection(_NO_HEAD, answered=True)
+    for now_s in range(0, 60, 4):
+        late.look([one], float(now_s))
+        one.cycle = SimpleNamespace(response_complete=True)  # another request, answered
+    assert not one.closed
+
+
+def test_a_trailer_is_part_of_nothing() -> None:
+    pytest.importorskip("httptools")
+    assert isinstance(protocol(), type)
+    _NO_HEAD.append((b"x-forwarded-proto", b"https"))
+    assert _NO_HEAD == deque()
+
+
+def test_a_client_is_too_slow_by_what_it_takes_while_it_is_waited_for() -> None:
+    bounds, reading = Bounds(0, timeout_s=10.0, bytes_per_s=100), Reading(None)
+    reading.pause(50_000, 100.0)
+    assert not reading.too_slow(bounds, 50_000, 110.0)
+    assert reading.too_slow(bounds, 50_000, 111.0)
+    assert not reading.too_slow(bounds, 49_000, 119.0)
+    assert not reading.too_slow(Bounds(0, 10.0, 0), 50_000, 1e6)
+    reading.resume(40_000, 120.0)
+    assert not reading.too_slow(bounds, 0, 1e6)  # the application is slow, not the client
+    reading.pause(60_000, 1000.0)
+    assert not reading.too_slow(bounds, 60_000, 1089.0)  # it took 10,000 bytes in the 20 s before
+    assert reading.too_slow(bounds, 60_000, 1091.0)
