@@ -63,3 +63,12 @@ def test_a_machine_whose_speed_was_steady_has_narrower_bands() -> None:
         return band.high_ms / band.low_ms
 
     assert width(0.0) < width(None) < width(0.3) / 1.2
+
+
+def test_a_measurement_whose_cores_were_timed_has_a_narrower_band_about_that_speed() -> None:
+    unsteady = replace(pricing(times=0.2), loop_spread=0.3)
+    goal = Goal("GET /quote/<int:id>", 0.99, 500)
+    drawn = _band(unsteady, goal)
+    same, slower = (_band(unsteady, goal, slower=times) for times in (1.0, 1.5))
+    assert same.high_ms / same.low_ms < drawn.high_ms / drawn.low_ms / 1.2
+    assert slower.low_ms > 1.4 * same.low_ms

@@ -16,7 +16,7 @@ from greenlane_tools.plan.set_up import SetUp, SetUpLane
 from greenlane_tools.plan.verify.compared import Compared
 from greenlane_tools.plan.verify.played import Played
 from greenlane_tools.plan.verify.proof import contender_of
-from greenlane_tools.plan.verify.scenarios import application_of, classes_of, named, twin
+from greenlane_tools.plan.verify.scenarios import application_of, classes_of, matched, named, twin
 
 BIKES = "GET /bikes"
 
@@ -54,6 +54,23 @@ def test_a_scenario_of_the_lab_takes_the_profiles_rates() -> None:
     assert application_of(found) == "pricing:app"
     with pytest.raises(PlanError, match="--verify='pricing', expected a scenario that asks GET /quote/<int:id> too"):
         named("pricing", pricing(), {}, seconds=20, repetitions=2)
+
+
+@pytest.mark.parametrize(
+    ("route", "path"),
+    [
+        ("GET /bikes", "/bikes"),
+        ("GET /quote/<int:id>/lines", "/quote/7/lines"),
+        ("GET /^(?P<path>.+/|)_history/$", "/page7/_history/"),
+        ("GET /^(?P<path>.+/|)$", "/page7/"),
+    ],
+)
+def test_a_scenarios_class_is_the_route_whose_rule_its_path_meets(route: str, path: str, tmp_path: Path) -> None:
+    rules = ["GET /bikes", "GET /quote/<int:id>/lines", "GET /^(?P<path>.+/|)$", "GET /^(?P<path>.+/|)_history/$"]
+    profile = replace(pricing(), routes=tuple(replace(pricing().routes[0], route=rule) for rule in rules))
+    scenario = twin(pricing(), {}, tmp_path, seconds=20, repetitions=1)
+    asks = replace(scenario.classes[0], name="one", path=path)
+    assert matched(replace(scenario, classes=(asks,)), profile) == {route: "one"}
 
 
 def test_set_ups_are_started_as_they_say() -> None:

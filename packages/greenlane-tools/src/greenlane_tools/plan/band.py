@@ -53,15 +53,26 @@ class Band:
 
 
 def bands(
-    profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, seed: int, load: float = 1.0, window_s: float = WINDOW_S
+    profile: Profile,
+    set_up: SetUp,
+    goals: Sequence[Goal],
+    *,
+    seed: int,
+    load: float = 1.0,
+    window_s: float = WINDOW_S,
+    slower: float | None = None,
 ) -> Mapping[tuple[str, float], Band]:
     """The band of each goal, by its route and limit.
+
+    Args:
+        slower: by how many times the cores are slower in the measurement than they were in the recording, where both
+            timed the same loop; None = it is not known, and drawn.
 
     Cost: 19 runs of a few ten thousand requests: a second.
     """
     chance = random.Random(seed)
     jobs = round(min(_MOST, max(_LEAST, window_s * load * profile.arrivals.rate_per_s)))
-    drawn = [_drawn(profile, chance) for _ in range(DRAWS)]
+    drawn = [_drawn(profile, chance, slower) for _ in range(DRAWS)]
     cells = [cell_of(one, set_up, goals, jobs=jobs, seed=seed + draw, load=load) for draw, one in enumerate(drawn)]
     runs = [predicted(run, one, set_up, goals, load) for run, one in zip(simulate_cells(cells), drawn, strict=True)]
     found = {}
@@ -82,9 +93,12 @@ def _band(goal: Goal, draws: Sequence[Judged]) -> Band:
     )
 
 
-def _drawn(profile: Profile, chance: random.Random) -> Profile:
-    spread = SPEED if profile.loop_spread is None else max(LEAST_SPEED, profile.loop_spread)
-    slower = math.exp(chance.gauss(0.0, spread))
+def _drawn(profile: Profile, chance: random.Random, known: float | None) -> Profile:
+    if known is not None:
+        spread = LEAST_SPEED
+    else:
+        spread = SPEED if profile.loop_spread is None else max(LEAST_SPEED, profile.loop_spread)
+    slower = (known or 1.0) * math.exp(chance.gauss(0.0, spread))
     if profile.source != "model":
         profile = replace(profile, routes=tuple(_again(route, chance) for route in profile.routes))
     return profile.slowed(slower)
