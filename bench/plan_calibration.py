@@ -2,7 +2,7 @@
 
     python -m bench.plan_calibration [--synthetic 2] [--seed N] [--scenario NAME …] [--loads 0.8,1.2]
                                      [--seconds 60] [--record-seconds 120] [--contenders gevent,threads,permits]
-                                     [--out FOLDER] [--json]
+                                     [--out FOLDER] [--page]
 
 Question: of the p99 that are measured, how many are in the band that the plan gave before, from one recording of the
 stock gevent worker? Expected: 9 of 10, and bands no wider than times or by 1.5 below 0.8 of what a process can do.
@@ -37,7 +37,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from greenlane.cli.output import Output, environment
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.processes import StartFailed
@@ -60,7 +59,6 @@ from greenlane_tools.plan.sources import opened
 from greenlane_tools.plan.verify.proof import GREENLANE, contender_of, slower_than_recorded
 from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, matched, named, twin
 
-SCHEMA: Final = "greenlane.bench.plan_calibration/1"
 HOSTS: Final = ("gevent", "threads", "permits")
 #: Of what is measured, in its band; and how wide a band may be below this part of a process, times and by.
 INSIDE, WIDEST, BELOW = 0.9, 1.5, 0.8
@@ -68,9 +66,8 @@ INSIDE, WIDEST, BELOW = 0.9, 1.5, 0.8
 _BUSY: Final = 0.6
 _SHARE: Final = 0.99
 _WARM_S: Final = 4.0
-_COLUMNS: Final = (
-    "service", "served by", "busy", "route", "cores", "p99 from", "to", "measured", "samples", "is"
-)  # fmt: skip
+_COLUMNS: Final = ("service", "served by", "busy", "route", "cores", "p99 predicted", "measured", "samples", "is")
+_SYSTEMS: Final = Path(__file__).parents[1] / "systems"
 #: What the services of bench/plan_services need, by their file's name.
 # Without what Greenlane's environment has: httpbin's greenlet is older than gevent's.
 _INSTALLED: Final = {
@@ -156,12 +153,13 @@ def of_scenario(name: str, asked: Asked) -> list[Row]:
 
 def _with_installed(scenario: Scenario, name: str, folder: Path) -> Scenario:
     """The scenario, its processes with the packages that it needs; they are downloaded the first time."""
-    if name not in _INSTALLED:
-        return scenario
-    to = (folder / "installed" / name).resolve()
-    if not to.exists():
+    ours = _SYSTEMS / name
+    to = ours if ours.exists() else (folder / "installed" / name).resolve()
+    if name in _INSTALLED and not to.exists():
         install = (sys.executable, "-m", "pip", "install", "--quiet", "--target", str(to), *_INSTALLED[name])
         subprocess.run(install, check=True)
+    if not to.exists():
+        return scenario
     services = tuple(replace(one, env={**one.env, "PYTHONPATH": str(to)}) for one in scenario.services)
     return replace(scenario, services=services)
 
@@ -251,24 +249,33 @@ def verdict(rows: Sequence[Row]) -> tuple[float, float, float]:
     return inside, widest, max(1.0, off[math.ceil(INSIDE * len(off)) - 1])
 
 
-def show(rows: Sequence[Row], output: Output) -> None:
-    """The table, and what comes of it."""
-    output.table([
-        dict(zip(_COLUMNS, (
-            row["service"], row["contender"], f"{row['utilisation_frac']:.2f}", row["endpoint"],
-            "-" if row["slower"] is None else f"{row['slower']:.2f}",
-            f"{row['p99_low_ms']:.0f} ms", f"{row['p99_high_ms']:.0f} ms", f"{row['p99_ms']:.0f} ms", row["samples"],
-            "in" if row["inside"] else "out"), strict=True))
-        for row in rows
-    ], _COLUMNS)  # fmt: skip
+def page(rows: Sequence[Row]) -> str:
+    """Each band beside its measurement, and what comes of it: Markdown."""
     inside, widest, factor = verdict(rows)
-    output.line(f"\n{inside:.0%} of {len(rows)} in their bands (wanted {INSIDE:.0%})")
-    before = sum(row["inside_before"] for row in rows)
-    output.line(
-        f"{before / max(1, len(rows)):.0%} in the bands of a plan that does not know the speed of the cores then"
-    )
-    output.line(f"widest below {BELOW:g} of a process: ×/÷ {widest:.2f} (wanted {WIDEST:g})")
-    output.line(f"9 of 10 take MODEL = {factor:.2f} (is {MODEL:g})")
+    before = sum(row["inside_before"] for row in rows) / max(1, len(rows))
+    lines = [
+        f"**{inside:.0%} of {len(rows)}** in their bands (wanted {INSIDE:.0%}); {before:.0%} in those of a plan that "
+        f"does not know how fast the cores are then.",
+        f"Widest below {BELOW:g} of a process: ×/÷ {widest:.2f} (wanted {WIDEST:g}), {_wide(rows)}. 9 of 10 take "
+        f"MODEL = {factor:.2f} (is {MODEL:g}).",
+        "",
+        f"| {' | '.join(_COLUMNS)} |",
+        f"|{'---|' * len(_COLUMNS)}",
+    ]
+    for row in rows:
+        cells = (
+            row["service"], row["contender"], f"{row['utilisation_frac']:.2f}", row["endpoint"].replace("|", "\\|"),
+            "-" if row["slower"] is None else f"{row['slower']:.2f}",
+            f"{row['p99_low_ms']:.0f} to {row['p99_high_ms']:.0f} ms", f"{row['p99_ms']:.0f} ms", f"{row['samples']:,}",
+            "in" if row["inside"] else "**out**",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _wide(rows: Sequence[Row]) -> str:
+    widths = [math.sqrt(row["p99_high_ms"] / row["p99_low_ms"]) for row in rows if row["utilisation_frac"] < BELOW]
+    return f"{sum(width > WIDEST for width in widths)} of {len(widths)} wider"
 
 
 def run(asked: Asked, seeds: Sequence[int], scenarios: Sequence[str]) -> list[Row]:
@@ -290,7 +297,7 @@ def main(argv: Sequence[str]) -> int:
     add("--seconds", type=float, default=60.0)
     add("--record-seconds", type=float, default=120.0)
     add("--out", type=Path, default=Path("out/calibration"))
-    add("--json", action="store_true")
+    add("--page", action="store_true", help="measure nothing: print all that is in --out")
     given = parser.parse_args(argv)
     given.out.mkdir(parents=True, exist_ok=True)
     asked = Asked(
@@ -299,18 +306,15 @@ def main(argv: Sequence[str]) -> int:
     )  # fmt: skip
     try:
         with ended_by_signals():
-            rows = run(asked, range(given.seed, given.seed + given.synthetic), given.scenario)
+            rows = [] if given.page else run(asked, range(given.seed, given.seed + given.synthetic), given.scenario)
     except (GreenlaneError, StartFailed) as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    document = {"schema": SCHEMA, "environment": environment(), "rows": rows}
-    (asked.folder / "rows.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if given.json:
-        print(json.dumps(document, indent=1))
-    else:
-        show(rows, Output.standard())
+    if given.page:
+        rows = [row for path in sorted(given.out.glob("*.json")) for row in json.loads(path.read_text("utf-8"))]
+    print(page(rows), end="")
     inside, widest, _ = verdict(rows)
     return 0 if inside >= INSIDE and widest <= WIDEST else 1
 

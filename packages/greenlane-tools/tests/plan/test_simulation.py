@@ -25,7 +25,7 @@ def test_one_server_does_what_theory_says():
     assert route.mean_ms == pytest.approx(10 / 0.3, rel=0.05)
     assert route.percentile_ms(0.99) == pytest.approx(10 / 0.3 * math.log(100), rel=0.07)
     assert run.cpu_frac == pytest.approx(0.7, abs=0.01)
-    assert run.done_per_s == pytest.approx(70, rel=0.02)
+    assert run.jobs / run.counted_seconds == pytest.approx(70, rel=0.02)
 
 
 def test_shares_and_percentiles_are_read_off_the_same_histogram():

@@ -131,11 +131,6 @@ class Simulated:
                 return each
         raise KeyError(name)
 
-    @property
-    def done_per_s(self) -> float:
-        """Requests done, of all routes, a second."""
-        return sum(each.done for each in self.routes) / self.counted_seconds if self.counted_seconds else math.nan
-
 
 @dataclass(frozen=True, slots=True)
 class SimulationCell:

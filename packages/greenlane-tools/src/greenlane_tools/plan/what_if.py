@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.profile import Profile, Route, told_dispersion
 from greenlane_tools.plan.route import Sequence as Steps
 from greenlane_tools.plan.route import Step, joined
@@ -159,21 +158,14 @@ def _named(profile: Profile, option: str, text: str) -> tuple[tuple[str, ...], f
 
 
 def _route(profile: Profile, option: str, text: str, name: str) -> Route:
-    names = [route.route for route in profile.routes]
-    return profile.route(name if name in names else _by_word(option, text, name, names, "route"))
-
-
-def _by_word(option: str, text: str, word: str, names: Sequence[str], what: str) -> str:
-    found = [name for name in names if word and word.lower() in re.split(r"[^\w-]+", name.lower())]
+    found = profile.called(name)
     if len(found) == 1:
         return found[0]
     if found:
-        rule = f"one {what}; {word} is in {_listed(found[:5])}"
+        rule = f"one route; {name} is in {_listed([route.route for route in found[:5]])}"
         raise _wrong(option, text, rule, "write the whole name")
-    known = ", ".join(names[:8]) or "none"
-    words = dict.fromkeys(part for name in names for part in re.split(r"[^\w-]+", name) if part)
-    hint = nearest(word, (*names, *words)) if word else ""
-    raise _wrong(option, text, f"a {what} of the profile: {known}", hint)
+    known = ", ".join(route.route for route in profile.routes[:8])
+    raise _wrong(option, text, f"a route of the profile: {known}", profile.nearest(name))
 
 
 def _whole(option: str, text: str, number: str, low: int, high: int) -> int:
