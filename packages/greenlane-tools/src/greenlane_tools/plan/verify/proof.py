@@ -73,8 +73,9 @@ def proven(
         contenders.append(contender_of(name, option.set_up, classes, application, settings))
     whole = replace(asked, contenders=tuple(contenders))
     result = run_scenario(whole, [one.name for one in contenders], stored(whole, folder / "runs"), talk, fresh=fresh)
+    slower = {name: slower_than_recorded(advice.profile, name, result) if scenario else None for name in options}
     # The twin computes by the CPU clock: it takes the recorded time on any cores.
-    slower = {name: slower_than_recorded(advice.profile, name, result) if scenario else 1.0 for name in options}
+    advice = advice if scenario else replace(advice, profile=replace(advice.profile, loop_spread=0.0))
     rows = [
         _compared(advice, goal, name, option, result, classes[goal.route], slower[name])
         for name, option in options.items()
