@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.core.wsgi import get_wsgi_application
 
 _PAGES: Final = 40
-_WIKI: Final = ("wiki", "wiki.plugins.attachments", "wiki.plugins.macros", "wiki.plugins.help", "wiki.plugins.links")
+_WIKI: Final = ("django_nyt", "mptt", "sekizai", "sorl.thumbnail", "wiki", "wiki.plugins.macros", "wiki.plugins.links")
 _CONTEXT: Final = ("contrib.auth.context_processors.auth", "template.context_processors.request",
                    "template.context_processors.debug", "contrib.messages.context_processors.messages")  # fmt: skip
 _DATABASE: Final = Path(__file__).with_name("wiki.sqlite3")
@@ -21,28 +21,20 @@ _TEXT: Final = "\n\n".join(
 )
 
 
-def _settings() -> dict[str, Any]:
-    apps = ("admin", "auth", "contenttypes", "sessions", "sites", "messages", "staticfiles", "humanize")
-    return {
-        "SECRET_KEY": "of a benchmark", "ALLOWED_HOSTS": ["*"], "SITE_ID": 1, "ROOT_URLCONF": __name__, "USE_TZ": True,
-        "INSTALLED_APPS": [
-            *(f"django.contrib.{app}" for app in apps), "django_nyt", "mptt", "sekizai", "sorl.thumbnail", *_WIKI,
-        ],
-        "MIDDLEWARE": [
-            "django.contrib.sessions.middleware.SessionMiddleware", "django.middleware.common.CommonMiddleware",
-            "django.contrib.auth.middleware.AuthenticationMiddleware",
-            "django.contrib.messages.middleware.MessageMiddleware",
-        ],
-        "TEMPLATES": [{
-            "BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True,
-            "OPTIONS": {"context_processors": [
-                *(f"django.{each}" for each in _CONTEXT), "sekizai.context_processors.sekizai",
-            ]},
-        }],
-        "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(_DATABASE)}},
-        "STATIC_URL": "/static/", "DEFAULT_AUTO_FIELD": "django.db.models.AutoField",
-        "WIKI_ACCOUNT_HANDLING": False, "WIKI_ANONYMOUS_WRITE": False,
-    }  # fmt: skip
+_APPS: Final = ("admin", "auth", "contenttypes", "sessions", "sites", "messages", "staticfiles", "humanize")
+_SETTINGS: Final[dict[str, Any]] = {
+    "SECRET_KEY": "of a benchmark", "ALLOWED_HOSTS": ["*"], "SITE_ID": 1, "ROOT_URLCONF": __name__, "USE_TZ": True,
+    "INSTALLED_APPS": [*(f"django.contrib.{app}" for app in _APPS), *_WIKI],
+    "MIDDLEWARE": [f"django.contrib.{each}Middleware" for each in (
+        "sessions.middleware.Session", "auth.middleware.Authentication", "messages.middleware.Message"
+    )],
+    "TEMPLATES": [{
+        "BACKEND": "django.template.backends.django.DjangoTemplates", "APP_DIRS": True,
+        "OPTIONS": {"context_processors": ["sekizai.context_processors.sekizai", *map("django.{}".format, _CONTEXT)]},
+    }],
+    "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(_DATABASE)}},
+    "STATIC_URL": "/static/", "DEFAULT_AUTO_FIELD": "django.db.models.AutoField", "WIKI_ACCOUNT_HANDLING": False,
+}  # fmt: skip
 
 
 def _fill() -> None:
@@ -54,7 +46,7 @@ def _fill() -> None:
         URLPath.create_urlpath(root, f"page{page}", title=f"Page {page}", content=_TEXT)
 
 
-settings.configure(**_settings())
+settings.configure(**_SETTINGS)
 django.setup()
 if not _DATABASE.exists():
     _fill()

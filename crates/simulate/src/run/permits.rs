@@ -185,9 +185,9 @@ impl World<'_> {
             false => (holder.id, permits.rule.share_ns),
         });
         let free = permits.free.iter().map(|&id| (id, heavy_ns));
-        let left = most.chain(free).map(|(id, most_ns)| {
-            most_ns.saturating_sub(self.jobs[id].used_ns(id, running))
-        });
+        let left = most
+            .chain(free)
+            .map(|(id, most_ns)| most_ns.saturating_sub(self.jobs[id].used_ns(id, running)));
         let Some(left_ns) = left.min() else {
             return;
         };

@@ -156,7 +156,11 @@ fn a_holder_that_has_used_its_share_competes_with_the_next() {
 fn behind_one_that_is_rarely_long(first_ms: u32, rare_ms: u32, then: &[u64]) -> f64 {
     let mut recorded: Vec<Value> = (0..15).map(|at| json!([at * 500, at % 3, 0])).collect();
     let at_ms = |place: usize| 8_000 + then[place];
-    recorded.extend([json!([at_ms(0), 0, 0]), json!([at_ms(1), 1, 1]), json!([at_ms(2), 2, 0])]);
+    recorded.extend([
+        json!([at_ms(0), 0, 0]),
+        json!([at_ms(1), 1, 1]),
+        json!([at_ms(2), 2, 0]),
+    ]);
     recorded.sort_by_key(|one| one[0].as_u64());
     let steps = |ms: u32| json!({"steps": [["cpu", ms]]});
     let profile = json!({"arrivals": {"recorded": recorded}, "routes": [

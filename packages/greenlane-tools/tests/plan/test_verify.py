@@ -99,20 +99,3 @@ def test_a_measurement_is_in_its_band_or_not() -> None:
     assert Compared("now", band, 350, 0.99, 2000).inside is True
     assert Compared("now", band, 420, 0.97, 2000).inside is False
     assert Compared("now", band, None, 0.97, 200).inside is None
-
-
-@pytest.mark.soak
-@pytest.mark.measured
-def test_permits_are_predicted_from_a_model_within_what_the_lab_measures(tmp_path: Path) -> None:
-    import io
-
-    from greenlane_tools.lab.run.talk import LiveTalk
-    from greenlane_tools.plan.advice import advised
-    from greenlane_tools.plan.goal import goals
-    from greenlane_tools.plan.verify.proof import proven
-
-    advice = advised(pricing(), goals(["bikes p99 <= 400ms"], pricing()), jobs=100_000)
-    found = proven(advice, tmp_path, LiveTalk(io.StringIO(), io.StringIO()), seconds=30)
-    bikes = next(row for row in found.rows if row.contender == "recommended")
-    assert bikes.samples > 500
-    assert bikes.measured_within is not None and bikes.measured_within >= bikes.band.low_within

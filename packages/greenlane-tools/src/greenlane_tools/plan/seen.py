@@ -62,6 +62,11 @@ class Seen:
         """Whether chance alone does not explain that."""
         return self.within.high < self.goal.share
 
+    @property
+    def surely_met(self) -> bool:
+        """Whether the recorded requests met the goal, beyond chance."""
+        return self.within.low >= self.goal.share
+
     def said(self) -> str:
         """A sentence."""
         high = f"more than {milliseconds(self.latency_ms)}" if self.high_ms is None else milliseconds(self.high_ms)

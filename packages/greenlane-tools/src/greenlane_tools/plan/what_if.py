@@ -34,13 +34,11 @@ class Change:
     """One what-if.
 
     Args:
-        option: as the user wrote it: `--cpu quote=0.5x`.
         said: what it changes, in words; ends without a full stop.
         profile: from the profile to the changed one.
         set_up: likewise.
     """
 
-    option: str
     said: str
     profile: Callable[[Profile], Profile]
     set_up: Callable[[SetUp], SetUp]
@@ -91,7 +89,7 @@ def _cpu(profile: Profile, text: str) -> Change:
     def change(profile: Profile) -> Profile:
         return _of_routes(profile, names, lambda route: _computing(route, times))
 
-    return Change(f"--cpu {text}", f"{_whose(names)} CPU times {times:.3g}", change, _same)
+    return Change(f"{_whose(names)} CPU times {times:.3g}", change, _same)
 
 
 def _rate(profile: Profile, text: str) -> Change:
@@ -102,7 +100,7 @@ def _rate(profile: Profile, text: str) -> Change:
         total = sum(route.rate_per_s for route in changed.routes)
         return replace(changed, arrivals=replace(profile.arrivals, rate_per_s=total))
 
-    return Change(f"--rate {text}", f"{_whose(names)} rate times {times:.3g}", change, _same)
+    return Change(f"{_whose(names)} rate times {times:.3g}", change, _same)
 
 
 def _split(profile: Profile, text: str) -> Change:
@@ -122,7 +120,7 @@ def _split(profile: Profile, text: str) -> Change:
 
     has = "have" if len(names) > 1 else "has"
     whose = "a process" if processes == 1 else f"{processes} processes"
-    return Change(f"--split {text}", f"{_listed(names)} {has} {whose} alone", lambda profile: profile, laned)
+    return Change(f"{_listed(names)} {has} {whose} alone", lambda profile: profile, laned)
 
 
 def _same(set_up: SetUp) -> SetUp:

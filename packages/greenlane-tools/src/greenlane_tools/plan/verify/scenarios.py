@@ -130,7 +130,7 @@ def named(name: str, profile: Profile, limits_ms: dict[str, float], *, seconds: 
 def matched(scenario: Scenario, profile: Profile) -> dict[str, str]:
     """Class by route: `GET /bikes` is the class that asks /bikes with GET, `GET /quote/<int:id>` that of /quote/7.
     Of several routes that a path could be, it is the longest."""
-    found = {}
+    found: dict[str, str] = {}
     for one in scenario.classes:
         path = one.path.partition("?")[0]
         could = [route.route for route in profile.routes if _is(route.route, one.method, path)]
