@@ -56,15 +56,9 @@ class Band:
 
 
 def bands(
-    profile: Profile,
-    set_up: SetUp,
-    goals: Sequence[Goal],
-    *,
-    seed: int,
-    load: float = 1.0,
-    window_s: float = WINDOW_S,
-    slower: float | None = None,
-) -> Mapping[tuple[str, float], Band]:
+    profile: Profile, set_up: SetUp, goals: Sequence[Goal], *, seed: int, load: float = 1.0,
+    window_s: float = WINDOW_S, slower: float | None = None,
+) -> Mapping[tuple[str, float], Band]:  # fmt: skip
     """The band of each goal, by its route and limit.
 
     Args:
