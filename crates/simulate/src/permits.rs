@@ -9,6 +9,8 @@ use greenlane_policy::weight::PhaseProfile;
 pub(crate) struct Holder {
     pub(crate) id: u32,
     pub(crate) lent: bool,
+    /// It was let in beside another one, and has not used more than a short phase.
+    pub(crate) is_short: bool,
 }
 
 /// See the module.
@@ -19,8 +21,10 @@ pub struct ProcessPermits {
     /// By route, then phase.
     pub(crate) profiles: Vec<Vec<PhaseProfile>>,
     pub(crate) holders: Vec<Holder>,
-    /// Somebody will look whether a hold lasts too long.
-    pub(crate) watched: bool,
+    /// Phases without a permit that will use as much as a heavy one.
+    pub(crate) free: Vec<u32>,
+    /// When somebody looks what phases have used; 0 = nobody will.
+    pub(crate) look_at_ns: u64,
     pub interval: Interval,
 }
 
@@ -31,7 +35,8 @@ impl ProcessPermits {
             queue: PermitQueue::new(rule.permits, true),
             profiles: vec![Vec::new(); routes],
             holders: Vec::new(),
-            watched: false,
+            free: Vec::new(),
+            look_at_ns: 0,
             interval: Interval::new(own_ns, rule.interval_ns),
             rule,
         }
@@ -47,6 +52,11 @@ impl ProcessPermits {
     }
 
     pub(crate) fn hold(&mut self, id: u32) {
-        self.holders.push(Holder { id, lent: false });
+        let is_short = self.queue.is_express(id.into());
+        self.holders.push(Holder {
+            id,
+            lent: false,
+            is_short,
+        });
     }
 }

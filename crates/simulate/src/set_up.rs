@@ -12,8 +12,8 @@ pub enum Host {
     Threads,
     /// The same with CPU permits for heavy phases.
     Permits(PermitRule),
-    /// gevent's loop. `max_accept`: connections taken at one wake-up.
-    Gevent { max_accept: u32 },
+    /// gevent's loop.
+    Gevent,
     /// asyncio's loop.
     Asyncio,
 }
@@ -21,7 +21,7 @@ pub enum Host {
 impl Host {
     /// Whether one loop runs all requests of a process.
     pub fn loops(&self) -> bool {
-        matches!(self, Self::Gevent { .. } | Self::Asyncio)
+        matches!(self, Self::Gevent | Self::Asyncio)
     }
 }
 

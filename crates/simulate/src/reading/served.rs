@@ -28,7 +28,7 @@ pub fn set_up(at: &At<'_>, model: &Model) -> Read<SetUp> {
     let held = celery && limits.iter().any(|&limit| limit > 0);
     let central = queue == Queue::Central;
     Ok(SetUp {
-        host: host(at, processes)?,
+        host: host(at)?,
         queue,
         processes,
         cores: at.of("cores").count(0.0, MOST, 0)? as usize,
@@ -61,14 +61,10 @@ pub fn set_up(at: &At<'_>, model: &Model) -> Read<SetUp> {
     })
 }
 
-fn host(at: &At<'_>, processes: usize) -> Read<Host> {
+fn host(at: &At<'_>) -> Read<Host> {
     let name = at.of("host");
     match name.text()? {
-        "gevent" => {
-            let usual = if processes > 1 { 1 } else { 100 };
-            let max_accept = at.of("max_accept").count(1.0, MOST, usual)?;
-            Ok(Host::Gevent { max_accept })
-        }
+        "gevent" => Ok(Host::Gevent),
         "threads" | "celery" => Ok(Host::Threads),
         "asyncio" => Ok(Host::Asyncio),
         "permits" => {

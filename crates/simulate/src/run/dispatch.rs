@@ -148,10 +148,9 @@ impl World<'_> {
 
     /// A process's loop takes connections from its socket.
     pub(super) fn accept(&mut self, process: usize) {
-        let most = match self.set_up.host {
-            Host::Gevent { max_accept } => max_accept,
-            _ => BACKLOG,
-        };
+        // gunicorn's gevent workers take one at a time if there are several; gevent alone as many as asyncio.
+        let one = matches!(self.set_up.host, Host::Gevent) && self.set_up.processes > 1;
+        let most = if one { 1 } else { BACKLOG };
         let group = self.front.group_of[process];
         self.looped(process).listening = false;
         for _ in 0..most {
@@ -171,7 +170,7 @@ impl World<'_> {
             }
             self.processes[process].in_progress += 1;
             match self.set_up.host {
-                Host::Gevent { .. } => self.looped(process).call_back(Turn::Run(id)),
+                Host::Gevent => self.looped(process).call_back(Turn::Run(id)),
                 _ => self.looped(process).ready(Turn::Run(id)),
             }
         }

@@ -7,8 +7,10 @@ use greenlane_policy::order::Claim;
 use greenlane_policy::queue::Granted;
 use greenlane_policy::weight::Pin;
 
-/// Between two looks whether a holder has used its share: the waiter at the head looks as often.
+/// Between two looks at what phases have used: the waiter at the head looks as often.
 const LOOK_NS: u64 = 2_000_000;
+/// Who was let in beside a holder has turned out long after this many times the CPU of a heavy phase, as in production.
+const LONG: u64 = 2;
 
 impl World<'_> {
     /// Asks for a permit if the phase of `id` that begins is heavy. False: it waits for one.
@@ -20,6 +22,10 @@ impl World<'_> {
         let weight = permits.rule.weight;
         let profile = permits.profile(job.route, job.phase);
         if !profile.needs_permit(&weight, Pin::Auto) {
+            if job.burst_ns > weight.heavy_ns {
+                permits.free.push(id);
+                self.watch(process);
+            }
             return true;
         }
         let claim = Claim {
@@ -33,6 +39,7 @@ impl World<'_> {
             job.holds = true;
             permits.hold(id);
             self.shorten(process);
+            self.watch(process);
             return true;
         }
         self.waits = self.waits.wrapping_add(1).max(1);
@@ -60,11 +67,13 @@ impl World<'_> {
             .profile(job.route, job.phase)
             .update(burst_ns, &weight);
         job.phase = (job.phase + 1).min(last);
+        permits.free.retain(|free| *free != id);
         if std::mem::take(&mut job.holds) {
             permits.holders.retain(|holder| holder.id != id);
             let granted = permits.queue.release(id.into());
             let nobody = permits.queue.holders() == 0;
             self.granted(process, &granted);
+            self.watch(process);
             if nobody {
                 self.restore(process);
             }
@@ -86,24 +95,44 @@ impl World<'_> {
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);
+        self.watch(process);
     }
 
-    /// Looks whether a holder has used its share: then others are admitted beside it.
+    /// Looks at what phases have used: a holder its share, one that was let in more than a short phase, one without a
+    /// permit as much as a heavy phase.
     pub(super) fn hold_over(&mut self, process: usize) {
         let running = self.slice(process);
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        permits.watched = false;
+        if permits.look_at_ns != self.now_ns {
+            return; // There is an earlier look in its place.
+        }
+        permits.look_at_ns = 0;
         let mut granted = Granted::new();
         if permits.queue.waiting() > 0 {
-            let share_ns = permits.rule.share_ns;
+            let (share_ns, heavy_ns) = (permits.rule.share_ns, permits.rule.weight.heavy_ns);
+            let used_ns = |id: u32| self.jobs[id].used_ns(id, running);
+            let charged = permits.free.iter().filter(|&&id| used_ns(id) >= heavy_ns);
+            let charged: Vec<u32> = charged.copied().collect();
+            permits.free.retain(|id| !charged.contains(id));
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
-                if self.jobs[holder.id].used_ns(holder.id, running) >= share_ns {
+                let used_ns = used_ns(holder.id);
+                if holder.is_short && used_ns >= LONG * heavy_ns {
+                    holder.is_short = false;
+                    granted.extend(permits.queue.outlasts(holder.id.into()));
+                }
+                if used_ns >= share_ns {
                     holder.lent = true;
                     granted.extend(permits.queue.share(holder.id.into()));
                 }
             }
+            for id in charged {
+                permits.queue.charge(id.into(), Claim::default());
+                permits.hold(id);
+                self.jobs[id].holds = true;
+            }
+            granted.extend(permits.queue.due());
         }
         self.granted(process, &granted);
         self.watch(process);
@@ -140,23 +169,31 @@ impl World<'_> {
             .waited(job.index, job.route, Cause::Permit, waited_ns);
     }
 
-    /// Sees to it that the first hold that may have used its share is looked at then.
+    /// Sees to it that the first phase that may have used what it may is looked at then.
     fn watch(&mut self, process: usize) {
         let running = self.slice(process);
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        if permits.watched || permits.queue.waiting() == 0 {
+        if permits.queue.waiting() == 0 {
             return;
         }
-        let share_ns = permits.rule.share_ns;
+        let heavy_ns = permits.rule.weight.heavy_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
-        let left = counting.map(|holder| {
-            share_ns.saturating_sub(self.jobs[holder.id].used_ns(holder.id, running))
+        let most = counting.map(|holder| match holder.is_short {
+            true => (holder.id, LONG * heavy_ns),
+            false => (holder.id, permits.rule.share_ns),
         });
-        if let Some(left_ns) = left.min() {
-            permits.watched = true;
-            let at_ns = self.now_ns + left_ns.max(LOOK_NS);
+        let free = permits.free.iter().map(|&id| (id, heavy_ns));
+        let left = most
+            .chain(free)
+            .map(|(id, most_ns)| most_ns.saturating_sub(self.jobs[id].used_ns(id, running)));
+        let Some(left_ns) = left.min() else {
+            return;
+        };
+        let at_ns = self.now_ns + left_ns.max(LOOK_NS);
+        if permits.look_at_ns == 0 || at_ns < permits.look_at_ns {
+            permits.look_at_ns = at_ns;
             let event = Event::HoldOver {
                 process: process as u32,
             };

@@ -151,6 +151,40 @@ fn a_holder_that_has_used_its_share_competes_with_the_next() {
     assert!((105.0..125.0).contains(&latency_ms), "{latency_ms}");
 }
 
+/// How long the request of "last" waits for a permit, ms. What each of three routes computes is learned from five requests.
+/// Then one of each comes, at `then` ms; that of "rare" computes for 300 ms for once.
+fn behind_one_that_is_rarely_long(first_ms: u32, rare_ms: u32, then: &[u64]) -> f64 {
+    let mut recorded: Vec<Value> = (0..15).map(|at| json!([at * 500, at % 3, 0])).collect();
+    let at_ms = |place: usize| 8_000 + then[place];
+    recorded.extend([
+        json!([at_ms(0), 0, 0]),
+        json!([at_ms(1), 1, 1]),
+        json!([at_ms(2), 2, 0]),
+    ]);
+    recorded.sort_by_key(|one| one[0].as_u64());
+    let steps = |ms: u32| json!({"steps": [["cpu", ms]]});
+    let profile = json!({"arrivals": {"recorded": recorded}, "routes": [
+        {"route": "first", "rate_per_s": 1, "sequences": [steps(first_ms)]},
+        {"route": "rare", "rate_per_s": 1, "sequences": [steps(rare_ms), steps(300)]},
+        {"route": "last", "rate_per_s": 1, "sequences": [steps(6)]},
+    ]});
+    let report = ran(&profile, json!({"host": "permits"}), 18);
+    report.routes[2].tally.waits_ns[Cause::Permit as usize] as f64 / 1e6
+}
+
+#[test]
+fn one_that_was_let_in_and_turns_out_long_keeps_short_ones_out_for_its_first_ms_only() {
+    let waited_ms = behind_one_that_is_rarely_long(400, 6, &[0, 5, 10]);
+    assert!((5.0..30.0).contains(&waited_ms), "{waited_ms}");
+}
+
+#[test]
+fn a_light_phase_that_turns_out_heavy_counts_as_a_long_holder_beside_which_a_short_one_goes() {
+    // "rare" asks for no permit. Uncounted, "last" would wait for all of "first", which is not twice as long.
+    let waited_ms = behind_one_that_is_rarely_long(10, 1, &[5, 0, 10]);
+    assert!((1.0..4.0).contains(&waited_ms), "{waited_ms}");
+}
+
 /// (since which ms of the run, us) of each switch interval that is in force in the process, one after the other.
 fn intervals(profile: &Value, set_up: Value) -> Vec<(u64, u64)> {
     let (model, set_up) = read(profile, set_up);

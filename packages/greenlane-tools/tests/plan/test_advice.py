@@ -74,7 +74,7 @@ def test_the_words_name_what_to_set_what_comes_of_it_and_the_cliff(found: Advice
         assert part in said
     assert len(words.table_of(found)) == 5
     assert len(words.table_of(found, everything=True)) == len(found.options) > 5
-    assert {"advice", "option", "route", "curve"} == {str(row["view"]) for row in words.rows_of(found)}
+    assert {"advice", "option", "route"} == {str(row["view"]) for row in words.rows_of(found)}
 
 
 def test_predictions_are_bands_that_hold_what_was_simulated_at_length(found: Advice) -> None:

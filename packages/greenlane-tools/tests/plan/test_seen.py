@@ -15,7 +15,9 @@ from greenlane_tools.plan.goal import Goal, goals
 from greenlane_tools.plan.measured import Measured
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.seen import enough, needed, per_cent, seen
+from greenlane_tools.plan.settings import writable
 from greenlane_tools.plan.sources import opened
+from greenlane_tools.plan.words import answers
 from tests.recordings import MS, START_NS, Cpu, GreenService, Request, S
 
 BIKES = "GET /bikes"
@@ -55,6 +57,8 @@ def test_it_is_printed_first_with_how_to_know_more(few: Path, capsys: pytest.Cap
     assert "Nothing is recommended for GET /price p99 <= 200 ms" in said
     assert "134 of GET /price were seen, it takes 1,000: record for 8 min at this load" in said
     assert "greenlane record --seconds 4" in said
+    assert "They carry a goal of at most p92. On average one took 1" in said
+    assert " CPU, " in said and " I/O, and " in said and " of waiting (`greenlane report`" in said
     assert "is met" not in said and "p50" not in said
 
 
@@ -64,9 +68,9 @@ def test_rows_have_what_was_recorded(few: Path, capsys: pytest.CaptureFixture[st
     assert (row["samples"], row["missed"], row["enough"], row["latency_high_ms"]) == (134, True, False, None)
 
 
-def _measured(late: int, number: int = 2000) -> Profile:
-    """Low load, with latencies that are no consequence of it."""
-    low = pricing(times=0.1)
+def _measured(late: int, number: int = 2000, times: float = 0.1) -> Profile:
+    """Low load, or another one, with latencies that are no consequence of it."""
+    low = pricing(times)
     measured = {BIKES: Measured.of([310.0] * (number - late) + [900.0] * late)}
     routes = tuple(replace(route, requests=number) for route in low.routes)
     return replace(low, source="recording", routes=routes, measured=measured)
@@ -79,6 +83,18 @@ def test_what_the_model_cannot_explain_is_said_and_nothing_recommended() -> None
     assert found.verdict is AdviceVerdict.UNEXPLAINED
     met = advised(_measured(late=0), goals(["bikes p99 <= 400ms"], profile), jobs=10_000)
     assert met.verdict is AdviceVerdict.NOTHING
+
+
+@pytest.mark.slow
+def test_a_goal_that_was_met_is_not_planned_for_with_a_model_that_misses_it() -> None:
+    profile = _measured(late=0, times=1.0)
+    found = advised(profile, goals(["bikes p99 <= 400ms"], profile), jobs=10_000)
+    assert found.verdict is AdviceVerdict.UNEXPLAINED and writable(found) is None
+    assert "as recorded the goal is met, the simulation of the same set-up misses it" in " ".join(answers(found))
+    # Missed by more than the model says: it is planned for, and the doubt stands before the predictions.
+    late = _measured(late=1900, times=1.0)
+    said = answers(advised(late, goals(["bikes p99 <= 400ms"], late), jobs=10_000))
+    assert said[1].startswith("Recorded: ") and said[2].startswith("Of what was recorded the simulation gives another")
 
 
 def test_an_interval_is_as_wide_as_the_requests_are_few() -> None:

@@ -16,7 +16,7 @@ from greenlane_tools.plan.set_up import SetUp, SetUpLane
 from greenlane_tools.plan.verify.compared import Compared
 from greenlane_tools.plan.verify.played import Played
 from greenlane_tools.plan.verify.proof import contender_of
-from greenlane_tools.plan.verify.scenarios import application_of, classes_of, named, twin
+from greenlane_tools.plan.verify.scenarios import application_of, classes_of, matched, named, twin
 
 BIKES = "GET /bikes"
 
@@ -56,6 +56,23 @@ def test_a_scenario_of_the_lab_takes_the_profiles_rates() -> None:
         named("pricing", pricing(), {}, seconds=20, repetitions=2)
 
 
+@pytest.mark.parametrize(
+    ("route", "path"),
+    [
+        ("GET /bikes", "/bikes"),
+        ("GET /quote/<int:id>/lines", "/quote/7/lines"),
+        ("GET /^(?P<path>.+/|)_history/$", "/page7/_history/"),
+        ("GET /^(?P<path>.+/|)$", "/page7/"),
+    ],
+)
+def test_a_scenarios_class_is_the_route_whose_rule_its_path_meets(route: str, path: str, tmp_path: Path) -> None:
+    rules = ["GET /bikes", "GET /quote/<int:id>/lines", "GET /^(?P<path>.+/|)$", "GET /^(?P<path>.+/|)_history/$"]
+    profile = replace(pricing(), routes=tuple(replace(pricing().routes[0], route=rule) for rule in rules))
+    scenario = twin(pricing(), {}, tmp_path, seconds=20, repetitions=1)
+    asks = replace(scenario.classes[0], name="one", path=path)
+    assert matched(replace(scenario, classes=(asks,)), profile) == {route: "one"}
+
+
 def test_set_ups_are_started_as_they_say() -> None:
     classes = {BIKES: "r1"}
     gevent = contender_of("now", SetUp("gevent", 2, 2, limit=12), classes, "played:app", None)
@@ -82,20 +99,3 @@ def test_a_measurement_is_in_its_band_or_not() -> None:
     assert Compared("now", band, 350, 0.99, 2000).inside is True
     assert Compared("now", band, 420, 0.97, 2000).inside is False
     assert Compared("now", band, None, 0.97, 200).inside is None
-
-
-@pytest.mark.soak
-@pytest.mark.measured
-def test_permits_are_predicted_from_a_model_within_what_the_lab_measures(tmp_path: Path) -> None:
-    import io
-
-    from greenlane_tools.lab.run.talk import LiveTalk
-    from greenlane_tools.plan.advice import advised
-    from greenlane_tools.plan.goal import goals
-    from greenlane_tools.plan.verify.proof import proven
-
-    advice = advised(pricing(), goals(["bikes p99 <= 400ms"], pricing()), jobs=100_000)
-    found = proven(advice, tmp_path, LiveTalk(io.StringIO(), io.StringIO()), seconds=30)
-    bikes = next(row for row in found.rows if row.contender == "recommended")
-    assert bikes.samples > 500
-    assert bikes.measured_within is not None and bikes.measured_within >= bikes.band.low_within

@@ -56,7 +56,7 @@ class AdviceVerdict(enum.Enum):
     IMPOSSIBLE = "impossible"
     #: Too few requests were seen.
     TOO_FEW = "too few"
-    #: The recording missed a goal that the simulation of the same set-up meets: what made it slow is not in the model.
+    #: The recording missed goals that the simulation of the same set-up meets, or met what that misses.
     UNEXPLAINED = "unexplained"
 
 
@@ -68,6 +68,7 @@ class Advice:
         goals: that are wanted, as they were given; `judged` are those that enough requests were seen for.
         seen: what was recorded of them.
         notes: what of the profile was taken otherwise than it stands, each a sentence.
+        doubts: where recording and simulation of the present set-up differ, likewise.
         present: as it is served now, or a what-if has it; None where nothing was simulated.
         recommended: None = nothing to recommend; with NOTHING it is the present one.
         options: all that were simulated, by cost, then by tail; the closely looked-at ones with their curves.
@@ -82,6 +83,7 @@ class Advice:
     judged: tuple[Goal, ...] = ()
     seen: tuple[Seen, ...] = ()
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
     present: Option | None = None
     recommended: Option | None = None
     options: tuple[Option, ...] = ()
@@ -257,19 +259,18 @@ def _by_cost(option: Option) -> tuple[float, float]:
 
 def _held_against(advice: Advice, there: Option) -> Advice:
     """The advice, given what was recorded of the present set-up: a model that does not give that is not trusted."""
-    for each in advice.seen:
-        band = advice.band(there, each.goal)
-        if band is None:
-            continue
-        if each.surely_missed and there.at.reached and each.within.high < band.low_within:
-            return replace(advice, verdict=AdviceVerdict.UNEXPLAINED, recommended=there)
-        if each.low_ms > band.high_ms or (each.high_ms or math.inf) < band.low_ms:
-            off = f"{milliseconds(band.low_ms)} to {milliseconds(band.high_ms)}"
-            text = (
-                f"Of what was recorded the simulation gives another {level_said(each.goal.share)}, {off}: predictions "
-            )
-            return replace(advice, notes=(f"{text}for {each.goal.route} may be as far off.", *advice.notes))
-    return advice
+    known = [(each, band) for each in advice.seen if (band := advice.band(there, each.goal)) is not None]
+    slower = any(each.surely_missed and each.within.high < band.low_within for each, band in known)
+    faster = [each for each, band in known if each.surely_met and each.within.low > band.high_within]
+    if (slower and there.at.reached) or (faster and not there.at.reached and len(faster) == len(known)):
+        return replace(advice, verdict=AdviceVerdict.UNEXPLAINED, recommended=there)
+    doubts = [
+        f"Of what was recorded the simulation gives another {level_said(each.goal.share)}, {milliseconds(band.low_ms)} "
+        f"to {milliseconds(band.high_ms)}: predictions for {each.goal.route} may be as far off."
+        for each, band in known
+        if each.low_ms > band.high_ms or (each.high_ms or math.inf) < band.low_ms
+    ]
+    return replace(advice, doubts=tuple(doubts))
 
 
 def _holds(option: Option) -> float:

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.settings.refusal import nearest
 from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.profile import Profile, Route
 
@@ -163,21 +162,14 @@ def _named(text: str, who: str, profile: Profile) -> Sequence[Route]:
     who = who.strip()
     if who in _ALL:
         return profile.routes
-    found = [route for route in profile.routes if route.route == who] or [
-        route for route in profile.routes if who.lower() in _words(route.route)
-    ]
-    names = [route.route for route in profile.routes]
+    found = profile.called(who)
     if len(found) > 1:
         rule = f"one route; {who} is in {', '.join(route.route for route in found[:5])}"
         raise _error(text, rule, "write the whole name, or give each its own goal")
     if not found:
-        words = [word for name in names for word in _words(name)]
-        raise _error(text, f"a route of the profile: {', '.join(names[:8])}", nearest(who, [*names, *words]))
+        known = ", ".join(route.route for route in profile.routes[:8])
+        raise _error(text, f"a route of the profile: {known}", profile.nearest(who))
     return found
-
-
-def _words(route: str) -> list[str]:
-    return re.split(r"[^\w-]+", route.lower())
 
 
 def _twice_ms(route: Route) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -90,6 +91,16 @@ class Profile:
     def requests(self) -> int:
         """That it saw."""
         return sum(route.requests for route in self.routes)
+
+    def called(self, name: str) -> tuple[Route, ...]:
+        """The route of this name, or those that have this word in theirs."""
+        whole = tuple(route for route in self.routes if route.route == name)
+        return whole or tuple(route for route in self.routes if name and name.lower() in _words(route.route))
+
+    def nearest(self, name: str) -> str:
+        """A hint with the name or the word that was probably meant; "" = none."""
+        words = (word for route in self.routes for word in _words(route.route) if word)
+        return nearest(name, [*(route.route for route in self.routes), *words]) if name else ""
 
     def route(self, name: str) -> Route:
         """One of its routes.
@@ -274,3 +285,7 @@ def _check(profile: Profile, fields: Fields, requests: int) -> None:
         if route.requests >= 100 and seen and abs(seen - route.rate_per_s) > _RATE_FRAC * seen:
             rule = f"its requests by the profile's seconds, {seen:.4g}"
             raise fields.error(f"{route.route}.rate_per_s", route.rate_per_s, rule, "correct one of the three")
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"[^\w-]+", name.lower())

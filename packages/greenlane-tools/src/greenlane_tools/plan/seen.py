@@ -17,12 +17,14 @@ from typing import Final
 from greenlane_tools.page.quantities import count, milliseconds
 from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import carried
-from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.profile import Profile, Route
 
 __all__ = ["Seen", "Share", "enough", "needed", "per_cent", "seen"]
 
 _TAIL: Final = 0.025
 _Z: Final = 1.96
+#: A lower percentile is no goal.
+_LOWEST: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,11 @@ class Seen:
     def surely_missed(self) -> bool:
         """Whether chance alone does not explain that."""
         return self.within.high < self.goal.share
+
+    @property
+    def surely_met(self) -> bool:
+        """Whether the recorded requests met the goal, beyond chance."""
+        return self.within.low >= self.goal.share
 
     def said(self) -> str:
         """A sentence."""
@@ -107,9 +114,24 @@ def needed(goals: Sequence[Goal], profile: Profile) -> str:
     seconds = math.ceil(1.1 * wanted / route.rate_per_s) if route.rate_per_s else 0
     others = f" (and of {len(goals) - 1} more)" if len(goals) > 1 else ""
     how = f": record for {_span(seconds)} at this load (greenlane record --seconds {seconds})" if seconds else ""
+    highest = math.floor(100 - 1000 / route.requests) if route.requests else 0
+    carry = f" They carry a goal of at most p{highest}." if highest >= _LOWEST else ""
     return (
         f"Too few requests to plan for {level_said(goal.share)}: {count(route.requests)} of {goal.route}{others} were "
-        f"seen, it takes {count(wanted)}{how}."
+        f"seen, it takes {count(wanted)}{how}.{carry}{_known(route, profile)}"
+    )
+
+
+def _known(route: Route, profile: Profile) -> str:
+    """What its time was, on average, which few requests tell as well."""
+    measured, mean = profile.measured.get(route.route), route.demand
+    if measured is None or not measured.samples:
+        return ""
+    whole_ms, cpu_ms, io_ms = measured.sum_ms / measured.samples, mean.cpu_ms + mean.free_ms, mean.io_ms + mean.held_ms
+    waits_ms = max(0.0, whole_ms - cpu_ms - io_ms)
+    return (
+        f" On average one took {milliseconds(whole_ms)}: {milliseconds(cpu_ms)} CPU, {milliseconds(io_ms)} I/O, and "
+        f"{milliseconds(waits_ms)} of waiting (`greenlane report` says for what)."
     )
 
 

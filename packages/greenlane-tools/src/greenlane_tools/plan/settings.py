@@ -32,7 +32,8 @@ _PARAMETER: Final = re.compile(r"<[^<>/]*>|\{[^{}/]*\}|(?<=/):[^/]+")
 def writable(advice: Advice) -> Option | None:
     """The option whose settings are to be set; None = there is none, or nothing is to be changed."""
     changes = advice.verdict in (AdviceVerdict.CHANGE, AdviceVerdict.OUT_OF_REACH)
-    return advice.recommended if changes else None
+    best, now = advice.recommended, advice.present
+    return best if changes and best and now and best.candidate != now.candidate else None
 
 
 def settings_of(advice: Advice, option: Option) -> str:

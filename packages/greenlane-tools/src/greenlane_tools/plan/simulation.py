@@ -9,7 +9,7 @@ The set-up is a mapping with these keys; only `host` must be there:
     host                    gevent, threads, permits, asyncio, celery
     queue                   accept (one socket for all), central (HAProxy's)
     processes, cores        1; 0 = as many as wanted
-    limit, max_accept       requests in progress in a process, 0 = any; connections that gevent takes at one wake-up
+    limit                   requests in progress in a process, 0 = any
     at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
     switch_interval_ms      5: the interpreter's; with permits while none is held. While one is, production's rule says:
                             `interval_ms` of the settings, longer where many want the GIL, and never beyond this
@@ -130,11 +130,6 @@ class Simulated:
             if each.route == name:
                 return each
         raise KeyError(name)
-
-    @property
-    def done_per_s(self) -> float:
-        """Requests done, of all routes, a second."""
-        return sum(each.done for each in self.routes) / self.counted_seconds if self.counted_seconds else math.nan
 
 
 @dataclass(frozen=True, slots=True)

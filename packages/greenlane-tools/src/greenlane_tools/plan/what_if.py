@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane.settings.refusal import nearest
 from greenlane_tools.plan.profile import Profile, Route, told_dispersion
 from greenlane_tools.plan.route import Sequence as Steps
 from greenlane_tools.plan.route import Step, joined
@@ -35,13 +34,11 @@ class Change:
     """One what-if.
 
     Args:
-        option: as the user wrote it: `--cpu quote=0.5x`.
         said: what it changes, in words; ends without a full stop.
         profile: from the profile to the changed one.
         set_up: likewise.
     """
 
-    option: str
     said: str
     profile: Callable[[Profile], Profile]
     set_up: Callable[[SetUp], SetUp]
@@ -92,7 +89,7 @@ def _cpu(profile: Profile, text: str) -> Change:
     def change(profile: Profile) -> Profile:
         return _of_routes(profile, names, lambda route: _computing(route, times))
 
-    return Change(f"--cpu {text}", f"{_whose(names)} CPU times {times:.3g}", change, _same)
+    return Change(f"{_whose(names)} CPU times {times:.3g}", change, _same)
 
 
 def _rate(profile: Profile, text: str) -> Change:
@@ -103,7 +100,7 @@ def _rate(profile: Profile, text: str) -> Change:
         total = sum(route.rate_per_s for route in changed.routes)
         return replace(changed, arrivals=replace(profile.arrivals, rate_per_s=total))
 
-    return Change(f"--rate {text}", f"{_whose(names)} rate times {times:.3g}", change, _same)
+    return Change(f"{_whose(names)} rate times {times:.3g}", change, _same)
 
 
 def _split(profile: Profile, text: str) -> Change:
@@ -123,7 +120,7 @@ def _split(profile: Profile, text: str) -> Change:
 
     has = "have" if len(names) > 1 else "has"
     whose = "a process" if processes == 1 else f"{processes} processes"
-    return Change(f"--split {text}", f"{_listed(names)} {has} {whose} alone", lambda profile: profile, laned)
+    return Change(f"{_listed(names)} {has} {whose} alone", lambda profile: profile, laned)
 
 
 def _same(set_up: SetUp) -> SetUp:
@@ -159,21 +156,14 @@ def _named(profile: Profile, option: str, text: str) -> tuple[tuple[str, ...], f
 
 
 def _route(profile: Profile, option: str, text: str, name: str) -> Route:
-    names = [route.route for route in profile.routes]
-    return profile.route(name if name in names else _by_word(option, text, name, names, "route"))
-
-
-def _by_word(option: str, text: str, word: str, names: Sequence[str], what: str) -> str:
-    found = [name for name in names if word and word.lower() in re.split(r"[^\w-]+", name.lower())]
+    found = profile.called(name)
     if len(found) == 1:
         return found[0]
     if found:
-        rule = f"one {what}; {word} is in {_listed(found[:5])}"
+        rule = f"one route; {name} is in {_listed([route.route for route in found[:5]])}"
         raise _wrong(option, text, rule, "write the whole name")
-    known = ", ".join(names[:8]) or "none"
-    words = dict.fromkeys(part for name in names for part in re.split(r"[^\w-]+", name) if part)
-    hint = nearest(word, (*names, *words)) if word else ""
-    raise _wrong(option, text, f"a {what} of the profile: {known}", hint)
+    known = ", ".join(route.route for route in profile.routes[:8])
+    raise _wrong(option, text, f"a route of the profile: {known}", profile.nearest(name))
 
 
 def _whole(option: str, text: str, number: str, low: int, high: int) -> int:

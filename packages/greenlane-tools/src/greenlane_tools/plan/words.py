@@ -42,7 +42,7 @@ def answers(advice: Advice) -> list[str]:
     first = advice.verdict in (AdviceVerdict.TOO_FEW, AdviceVerdict.UNEXPLAINED)
     if first or any(each.missed and each.goal not in advice.judged for each in advice.seen):
         return [*recorded, verdict, *others, *advice.notes]
-    return [verdict, *recorded, *others, *advice.notes]
+    return [verdict, *recorded, *advice.doubts, *others, *advice.notes]
 
 
 def table_of(advice: Advice, *, everything: bool = False) -> list[Row]:
@@ -90,7 +90,6 @@ def rows_of(advice: Advice) -> list[Row]:
         *recorded,
         *(row for option in advice.options for row in _option_rows(advice, option)),
         *(row for option in shown.values() for row in _route_rows(option)),
-        *(row for option in advice.options for row in _curve_rows(option)),
     ]
 
 
@@ -132,10 +131,16 @@ def _verdict(advice: Advice) -> Iterator[str]:
     assert now is not None and best is not None
     held = "with the what-if alone" if advice.what_if else "as it is served now"
     if advice.verdict is AdviceVerdict.UNEXPLAINED:
-        yield (
-            f"Nothing is recommended: the simulation of the same set-up meets {goals}, so what made the recorded "
-            "requests slow is not in the model (locks, pools, a neighbour on the machine: see `greenlane report`)."
-        )
+        if now.at.reached:
+            yield (
+                f"Nothing is recommended: the simulation of the same set-up meets {goals}, so what made the recorded "
+                "requests slow is not in the model (locks, pools, a neighbour on the machine: see `greenlane report`)."
+            )
+        else:
+            yield (
+                "Nothing is recommended: as recorded the goal is met, the simulation of the same set-up misses it, so "
+                "its predictions are not to be trusted here."
+            )
     elif advice.verdict is AdviceVerdict.NOTHING:
         more = " more" if advice.what_if else ""
         yield f"Change nothing{more}: {goals} is met {held}{_how_far(advice, now)}."
@@ -288,7 +293,9 @@ def _short(judged: Judged) -> str:
 
 def _mark(advice: Advice, option: Option) -> str:
     best = advice.recommended
-    return " (recommended)" if best is not None and best.candidate.name == option.candidate.name else ""
+    word = "nearest" if advice.verdict is AdviceVerdict.OUT_OF_REACH else "recommended"
+    refused = best is None or advice.verdict is AdviceVerdict.UNEXPLAINED
+    return "" if refused or best.candidate.name != option.candidate.name else f" ({word})"
 
 
 def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
@@ -328,19 +335,6 @@ def _route_rows(option: Option) -> Iterator[Row]:
             "mean_ms": _finite(route.mean_ms),
             "waits_ms": dict(route.waits_ms),
             **{name: _finite(route.percentile_ms(share)) for name, share in percentiles.items()},
-        }
-
-
-def _curve_rows(option: Option) -> Iterator[Row]:
-    for run in option.curve:
-        yield {
-            "view": "curve",
-            "contender": option.candidate.name,
-            "load": run.load,
-            "endpoint": run.worst.goal.route,
-            "latency_ms": _finite(run.worst.latency_ms),
-            "within_deadline_frac": _finite(run.worst.within),
-            "settled": run.settled,
         }
 
 

@@ -14,7 +14,7 @@ from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.cli.progress import bar
 from greenlane.errors import PlanError
-from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
+from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip, seconds
 
 if TYPE_CHECKING:
     from greenlane_tools.plan.advice import Advice
@@ -54,7 +54,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--verify", nargs="?", const="", metavar="SCENARIO",
         help="serve the present and the recommended set-up in the lab: the profile's twin, or a scenario of the lab",
     )  # fmt: skip
-    add("--verify-seconds", type=_seconds, default=60.0, metavar="S", help="of load for each of the two (60)")
+    add("--verify-seconds", type=seconds(2, 3600), default=60.0, metavar="S", help="of load for each of the two (60)")
     add("--verify-out", type=Path, default=Path("out/plan"), metavar="FOLDER", help="what was measured (out/plan)")
     add("--jobs", type=_whole(_LEAST_JOBS, _MOST_JOBS), metavar="N", help="requests a simulated set-up (1,000,000)")
     add("--seed", type=_whole(0, 2**31), default=1, metavar="N", help="of the simulated requests (1)")
@@ -70,16 +70,6 @@ def _whole(low: int, high: int) -> Any:
         raise argparse.ArgumentTypeError(f"{text!r}, expected a whole number from {low:,} to {high:,}")
 
     return read
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = 0.0
-    if 2 <= found <= 3600:
-        return found
-    raise argparse.ArgumentTypeError(f"{text!r}, expected seconds from 2 to 3600")
 
 
 @dataclass(frozen=True)

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from typing import Final
 
-__all__ = ["SOURCE", "declare_skip"]
+__all__ = ["SOURCE", "declare_skip", "seconds"]
 
 SOURCE: Final = "a profile (.json), a model (.toml), or a recording"
-_MOST_S: Final = 86_400.0
 
 
 def declare_skip(parser: argparse.ArgumentParser) -> None:
     """Adds `--skip`."""
     parser.add_argument(
-        "--skip", type=_skip, default=0.0, metavar="N", help="leave out the first N seconds of a recording (0)"
-    )
+        "--skip", type=seconds(0, 86_400), default=0.0, metavar="N",
+        help="leave out the first N seconds of a recording (0)",
+    )  # fmt: skip
 
 
-def _skip(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if 0 <= number <= _MOST_S:
-        return number
-    raise argparse.ArgumentTypeError(f"{text!r}, expected seconds from 0 to {_MOST_S:g}")
+def seconds(least: float, most: float) -> Callable[[str], float]:
+    """A type for seconds between two numbers."""
+
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if least <= number <= most:
+            return number
+        raise argparse.ArgumentTypeError(f"{text!r}, expected seconds from {least:g} to {most:g}")
+
+    return read

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +17,6 @@ __all__ = ["COMMAND"]
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=SOURCE)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the profile's file; - = stdout")
-    parser.add_argument("--name", help="of the service")
     declare_skip(parser)
 
 
@@ -26,8 +24,6 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     from greenlane_tools.plan.sources import opened
 
     found = opened(arguments.source, skip_s=arguments.skip)
-    if arguments.name is not None:
-        found = replace(found, name=arguments.name)
     _write(arguments.output, found.to_json(), output)
     for sentence in found.notes:
         output.say(f"note: {sentence}")

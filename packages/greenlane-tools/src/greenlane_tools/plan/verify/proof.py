@@ -24,12 +24,13 @@ from greenlane_tools.plan.differences import NOISE_FRAC
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.measured import carried
 from greenlane_tools.plan.options import Option
+from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp
 from greenlane_tools.plan.settings import settings_of
 from greenlane_tools.plan.verify.compared import Compared
 from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, classes_of, matched, named, twin
 
-__all__ = ["GREENLANE", "SECONDS", "Proof", "contender_of", "proven"]
+__all__ = ["GREENLANE", "SECONDS", "Proof", "contender_of", "proven", "slower_than_recorded"]
 
 SECONDS: Final = 60.0
 _REPETITIONS: Final = 2
@@ -72,10 +73,11 @@ def proven(
         contenders.append(contender_of(name, option.set_up, classes, application, settings))
     whole = replace(asked, contenders=tuple(contenders))
     result = run_scenario(whole, [one.name for one in contenders], stored(whole, folder / "runs"), talk, fresh=fresh)
+    slower = {name: slower_than_recorded(advice.profile, name, result) if scenario else None for name in options}
     # The twin computes by the CPU clock: it takes the recorded time on any cores.
-    slower = {name: _slower(advice, name, result) if scenario else None for name in options}
+    advice = advice if scenario else replace(advice, profile=replace(advice.profile, loop_spread=0.0))
     rows = [
-        _compared(advice, goal, name, option, result, classes[goal.route], slower[name] or 1.0)
+        _compared(advice, goal, name, option, result, classes[goal.route], slower[name])
         for name, option in options.items()
         for goal in advice.judged
         if goal.route in classes
@@ -104,7 +106,7 @@ def _asked(advice: Advice, folder: Path, name: str, seconds: float) -> tuple[Sce
 
 
 def _compared(
-    advice: Advice, goal: Goal, name: str, option: Option, result: Result, class_: str, slower: float
+    advice: Advice, goal: Goal, name: str, option: Option, result: Result, class_: str, slower: float | None
 ) -> Compared:
     """Of the requests that were answered in all repetitions; what was not answered counts as late."""
     runs = [run for run in result.runs if run.turn.contender == name]
@@ -112,8 +114,10 @@ def _compared(
     latencies_ms = np.sort(found.answered())
     count, asked = len(latencies_ms), max(1, len(found.status))
     seconds = sum(run.seconds for run in runs)
-    profile = advice.profile.slowed(slower)
-    band = bands(profile, option.set_up, [goal], seed=advice.seed, window_s=seconds)[goal.route, goal.limit_ms]
+    found_bands = bands(
+        advice.profile, option.set_up, [goal], seed=advice.seed, window_s=seconds, slower=slower
+    )  # fmt: skip
+    band = found_bands[goal.route, goal.limit_ms]
     return Compared(
         name,
         band,
@@ -123,9 +127,9 @@ def _compared(
     )
 
 
-def _slower(advice: Advice, name: str, result: Result) -> float | None:
-    """By how many times the cores were slower than while it was recorded; None = not known of both."""
-    recorded_us = advice.profile.loop_us
+def slower_than_recorded(profile: Profile, name: str, result: Result) -> float | None:
+    """By how many times the cores were slower while `name` ran than in the recording; None = not known of both."""
+    recorded_us = profile.loop_us
     loops_ns = [run.loop_ns for run in result.runs if run.turn.contender == name and run.loop_ns]
     return fmean(loops_ns) / 1000 / recorded_us if loops_ns and recorded_us else None
 

@@ -128,9 +128,29 @@ def named(name: str, profile: Profile, limits_ms: dict[str, float], *, seconds: 
 
 
 def matched(scenario: Scenario, profile: Profile) -> dict[str, str]:
-    """Class by route: `GET /bikes` is the class that asks /bikes with GET."""
-    asked = {f"{one.method} {one.path.partition('?')[0]}": one.name for one in scenario.classes}
-    return {route.route: asked[route.route] for route in profile.routes if route.route in asked}
+    """Class by route: `GET /bikes` is the class that asks /bikes with GET, `GET /quote/<int:id>` that of /quote/7.
+    Of several routes that a path could be, it is the longest."""
+    found: dict[str, str] = {}
+    for one in scenario.classes:
+        path = one.path.partition("?")[0]
+        could = [route.route for route in profile.routes if _is(route.route, one.method, path)]
+        if could:
+            found.setdefault(max(could, key=len), one.name)
+    return found
+
+
+def _is(route: str, method: str, path: str) -> bool:
+    """Whether a route's rule, of Flask (`/quote/<int:id>`) or Django (`/^quote/(?P<id>[0-9]+)$`), is this path's."""
+    asked, _, rule = route.partition(" ")
+    if asked != method:
+        return False
+    if not rule.startswith("/^"):
+        parts = re.split(r"<[^<>]+>", rule)
+        return re.fullmatch("[^/]+".join(map(re.escape, parts)), path) is not None
+    try:
+        return re.fullmatch(rule.removeprefix("/"), path.removeprefix("/")) is not None
+    except re.error:
+        return False
 
 
 def application_of(scenario: Scenario) -> str:
