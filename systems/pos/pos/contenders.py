@@ -71,6 +71,7 @@ class Ours:
 
 
 _ALL: Final[tuple[Contender, ...]] = (
+    Stock("prefork-3", "prefork", 3),
     Stock("prefork-4", "prefork", 4),
     Stock("prefork-16", "prefork", 16),
     Stock("threads-100", "threads", 100),
