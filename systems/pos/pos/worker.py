@@ -95,8 +95,8 @@ def _sent(task: Any, order: str, merchant: str, until: float) -> None:
     if _again(task.request) and merchants().has(merchant, order):
         tell(Event.DONE, order, merchant, _HAD_IT)
         return
-    if (unwanted := _unwanted(order, until)) is not None:
-        tell(unwanted, order, merchant)
+    if (event := unwanted(order, until)) is not None:
+        tell(event, order, merchant)
         return
     tell(Event.CALLED, order, merchant)
     try:
@@ -107,7 +107,7 @@ def _sent(task: Any, order: str, merchant: str, until: float) -> None:
         tell(Event.DONE, order, merchant)
 
 
-def _unwanted(order: str, until: float) -> Event | None:
+def unwanted(order: str, until: float) -> Event | None:
     """How an order ends that is not to be sent any more."""
     if around.cancelled and Path(around.cancelled, order).exists():
         return Event.CANCELLED

@@ -59,6 +59,12 @@ def test_a_full_queue_and_an_even_rate_are_measured_in_a_window_of_their_own(alo
     assert (even["lost"], even["calls_repeated"]) == (0, 0)
 
 
+def test_a_loop_without_celery_does_the_orders_of_http_and_grpc_merchants_once(alone: Site) -> None:
+    found = slow(alone, "asyncio-200", prefix("loop"), per_s=30, seconds=1.0, talk=TALK, settle_s=2.0)
+    assert all(done is not None for *_, done in found["orders"])
+    assert (found["lost"], found["effects_doubled"], found["calls_repeated"], found["errors"]) == (0, 0, 0, 0)
+
+
 def test_a_merchant_becomes_slow_before_the_first_order_and_well_in_the_middle_of_the_run(alone: Site) -> None:
     told: list[tuple[str, bool]] = []
 
