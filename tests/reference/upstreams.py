@@ -27,11 +27,11 @@ class Turn:
 
 class Key:
     def __init__(self, name, now, rule, slots, turn):
-        self.name, self.rule = name, None
+        self.name, self.rule, self.leased = name, None, NEVER
         self.forced = False
         # closed, open (until), half (given, ended, bad)
         self.state, self.until, self.given, self.probes_ended, self.bad = "closed", 0, 0, 0, 0
-        self.window, self.judged_at, self.recent = [], 0, []
+        self.window, self.judged_at, self.gap, self.recent = [], 0, 0, []
         self.times, self.since_closed, self.turn_of_breaker = 0, 0, 0
         self.by_slow, self.late = False, []
         self.strange = True
@@ -92,13 +92,14 @@ class Upstreams:
             strange = [key for key in able if self.is_strange(key)]
             weight = max((len(able) - len(strange)) // 9, 1) * max(self.rule.weight, 1)
             able = [key for key in able if key not in strange and self.need(key) <= room]
-            if self.strangers_need(weight) > room:
+            first = min(strange, key=lambda key: (key.running, key.turn.place), default=None)
+            if first and self.strangers_need(first, weight) > room:
                 strange = []
             if not able + strange:
                 return None
             known = min((self.turn_of(key) for key in able), default=(NEVER, 0))
             if strange and (self.strangers.round, self.strangers.place) <= known:
-                key = min(strange, key=lambda key: key.turn.place)
+                key = first
             else:
                 key = min(able, key=self.turn_of)
             if not self.overtaken(key, now):
@@ -191,6 +192,11 @@ class Upstreams:
         key.rule = rule
         self.idle(key, now)
 
+    def lease(self, key, now, calls):
+        key = self.known(key, now)
+        key.leased = NEVER if calls is None else calls
+        self.idle(key, now)
+
     def open(self, key, now):
         key = self.known(key, now)
         key.forced = True
@@ -202,6 +208,10 @@ class Upstreams:
         key.turn_of_breaker += 1
         self.closed(key)
         self.idle(key, now)
+
+    def load(self, key):
+        key = self.keys.get(key)
+        return (key.running, len(self.parked(key))) if key else (0, 0)
 
     def look(self):
         looks = []
@@ -308,7 +318,7 @@ class Upstreams:
         return len(keys) >= 3 and sum(map(self.ill, keys)) * 2 > len(keys)
 
     def reserved(self):
-        owed = {key: max(self.rule_of(key).least - key.running, 0) for key in self.counting()}
+        owed = {key: max(min(self.rule_of(key).least, key.leased) - key.running, 0) for key in self.counting()}
         promised = sum(owed[key] for key in owed if key.rule)
         others = sum(owed[key] for key in owed if not key.rule)
         return min(promised + min(others, self.slots // 10), self.slots - 1)
@@ -318,7 +328,7 @@ class Upstreams:
     def may(self, key):
         """Whether it could begin a call, apart from free slots."""
         rule = self.rule_of(key)
-        if not self.parked(key) or key.forced or key.state == "open":
+        if not self.parked(key) or key.forced or key.state == "open" or key.running >= key.leased:
             return False
         if key.state == "half":
             return key.given < max(rule.probes, 1)
@@ -334,8 +344,8 @@ class Upstreams:
     def is_strange(self, key):
         return key.strange and not key.rule
 
-    def strangers_need(self, weight):
-        running = sum(key.running for key in self.keys.values() if self.is_strange(key))
+    def strangers_need(self, first, weight):
+        running = first.running + sum(key.running for key in self.keys.values() if self.is_strange(key))
         return max(needed(running // weight, self.rule.least, self.rule.most_frac if self.counting() else 1), 1)
 
     def answered(self, key, now):
@@ -389,7 +399,7 @@ class Upstreams:
         return known["order"], key.name, probe, limit
 
     def drain(self, key):
-        allowed = self.limit(key) if key.state == "closed" and not key.forced else 1
+        allowed = max(self.limit(key), 1) if key.state == "closed" and not key.forced else 1
         parked = len(self.parked(key))
         return max(parked - allowed, 0) * max(key.usual, 1) // allowed, parked
 
@@ -455,8 +465,11 @@ class Upstreams:
         rule = self.rule_of(key)
         if key.state != "closed":
             return False
-        if now - key.judged_at > 60 * SECOND:
+        gap, stale = max(now - key.judged_at, 0), min(max(20 * key.gap, 60 * SECOND), 86_400 * SECOND)
+        if gap > stale:
             key.window = []
+        if key.judged_at:
+            key.gap = key.gap - key.gap // 8 + min(gap, stale) // 8 if key.gap else min(gap, 86_400 * SECOND // 20)
         key.judged_at = now
         most = min(max(rule.window, 1), 64)
         key.window = [*key.window, (failed, slow)][-most:]
@@ -476,7 +489,10 @@ class Upstreams:
         key.times = key.times + grows if key.times else 1
         key.turn_of_breaker += 1
         key.late = []
-        key.state, key.until = "open", now + self.grown(rule.open_ns, rule.open_most_ns, key.times, rule)
+        open_ = self.grown(rule.open_ns, rule.open_most_ns, key.times, rule)
+        if rule.seed:
+            open_ += int(float(open_) * (0.2 * chance(rule.seed + key.turn_of_breaker)))
+        key.state, key.until = "open", now + open_
 
     def closed(self, key):
         key.state, key.since_closed, key.recent, key.window = "closed", 0, [], []
@@ -516,7 +532,7 @@ class Upstreams:
 
     def limit(self, key):
         rule = self.rule_of(key)
-        return max(rule.limit, rule.least) if rule.limit else max(key.limit, rule.least, 1)
+        return min(max(rule.limit, rule.least) if rule.limit else max(key.limit, rule.least, 1), key.leased)
 
     def open_round(self, key, now, running):
         key.opened, key.samples, key.peak = now, [], running
@@ -578,6 +594,13 @@ def needed(running, least, most_frac):
     if most_frac <= 0:
         return NEVER
     return math.floor(running / (most_frac / (1 - most_frac))) + 1
+
+
+def chance(number):
+    mixed = number * 0x9E3779B97F4A7C15 % 2**64
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
+    return ((mixed ^ (mixed >> 31)) >> 11) / 2**53
 
 
 def learn(key, median):

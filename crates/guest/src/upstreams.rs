@@ -31,6 +31,7 @@ pub struct Rule {
     open_growth: f64,
     open_most_ns: u64,
     probe_limit_ns: u64,
+    seed: u64,
     forget_ns: u64,
     keys_most: u64,
 }
@@ -59,6 +60,7 @@ impl From<Rule> for CoreRule {
             open_growth: rule.open_growth,
             open_most_ns: rule.open_most_ns,
             probe_limit_ns: rule.probe_limit_ns,
+            seed: rule.seed,
             forget_ns: rule.forget_ns,
             keys_most: rule.keys_most,
         }
@@ -224,12 +226,20 @@ impl Upstreams {
         self.locked().set(key, now_ns, rule.map(Into::into));
     }
 
+    fn lease(&self, key: &str, now_ns: u64, calls: Option<u32>) {
+        self.locked().lease(key, now_ns, calls);
+    }
+
     fn open(&self, key: &str, now_ns: u64) {
         self.locked().open(key, now_ns);
     }
 
     fn close(&self, key: &str, now_ns: u64) {
         self.locked().close(key, now_ns);
+    }
+
+    fn load(&self, key: &str) -> (u32, u64) {
+        self.locked().load(key)
     }
 
     fn look(&self) -> Vec<KeyLook> {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane_work.keys import key_function
+from greenlane_work.keys import key_function, provider_of
 from greenlane_work.settings import WorkSettings
 
 ARGS = ("first", {"merchant": "taco"})
@@ -26,6 +26,8 @@ HEADERS = {"x-merchant": "sushi"}
         ("header.x-merchant", "sushi"),
         ("header.absent", ""),
         ("tests.test_keys:named", "send of 2"),
+        ("kwargs.merchant args.0", "burger/first"),
+        ("header.absent args.0", "/first"),
     ],
 )
 def test_a_key_is_read_where_the_setting_says(spec: str, key: str) -> None:
@@ -43,7 +45,20 @@ def test_without_one_there_is_no_key() -> None:
     assert key_function("task_key", "") is None
 
 
-@pytest.mark.parametrize("spec", ["merchant", "kwargs", "args.first", "no.such.module:key", "json:nothing", "math:pi"])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "merchant",
+        "kwargs",
+        "args.first",
+        "args.0  args.1",
+        "args.0 args.1 args.2",
+        "args.0 ",
+        "no.such.module:key",
+        "json:nothing",
+        "math:pi",
+    ],
+)
 def test_what_is_no_key_is_refused_by_name(spec: str) -> None:
     with pytest.raises(SettingsError, match="task_key="):
         key_function("task_key", spec)
@@ -56,3 +71,11 @@ def test_orders_whose_names_are_long_or_odd_are_not_taken_for_one_another(one: s
     names = [function("send", (), {"order": order}, {}) for order in (one, other)]
     assert names[0] != names[1]
     assert all(len(name.encode()) <= 200 and "\0" not in name for name in names)
+
+
+def test_no_name_of_a_provider_looks_like_another_s_with_a_merchant() -> None:
+    function = key_function("task_key", "args.0 args.1")
+    assert function is not None
+    keys = [function("send", pair, {}, {}) for pair in (("a/b", "c"), ("a", "b/c"), ("a", "b%2Fc"))]
+    assert len(set(keys)) == 3
+    assert [provider_of(key) for key in keys] == ["a%2Fb", "a", "a"]

@@ -38,6 +38,7 @@ RULES = st.builds(
     open_growth=st.sampled_from([1.0, 1.7, 2.0]),
     open_most_ns=st.just(10 * SECOND),
     probe_limit_ns=st.sampled_from([0, SECOND]),
+    seed=st.sampled_from([0, 1, 2**64 - 1]),
     forget_ns=st.sampled_from([SECOND, 600 * SECOND]),
     keys_most=st.sampled_from([1, 2, 1000]),
 )
@@ -53,8 +54,10 @@ STRETCH = st.fixed_dictionaries(
             st.sampled_from([*CallOutcome, CallOutcome.OK, CallOutcome.OK, CallOutcome.OK]), min_size=1, max_size=6
         ),
         "ends": st.integers(0, 60),
-        "pause": st.sampled_from([0, MS, SECOND, 61 * SECOND]),
-        "hand": st.sampled_from(["", "", "", "", "open", "close", "set", "unset", "withdraw", "drain"]),
+        "pause": st.sampled_from([0, MS, SECOND, 61 * SECOND, 3600 * SECOND]),
+        "hand": st.sampled_from(
+            ["", "", "", "", "open", "close", "set", "unset", "lease", "lease none", "unlease", "withdraw", "drain"]
+        ),
         "sheds": st.booleans(),
     }
 )
@@ -105,6 +108,10 @@ class Both:
             rule = dataclasses.replace(self.rule, limit=2, least=2, most_frac=0.7) if hand == "set" else None
             self.native.set(key, self.now, rule)
             self.plain.set(key, self.now, rule)
+        elif hand.endswith("lease") or hand == "lease none":
+            calls = {"lease": 2, "lease none": 0, "unlease": None}[hand]
+            self.native.lease(key, self.now, calls)
+            self.plain.lease(key, self.now, calls)
         elif hand == "withdraw":
             self.ask("withdraw", self.number, self.now)
         elif hand == "drain":
@@ -139,6 +146,7 @@ def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
             both.ask("surplus", both.now)
             both.ask("expired", both.now)
         both.ask("wake_ns", both.now)
+        both.ask("load", stretch["key"])
         both.compare()
         both.now += stretch["pause"]
 

@@ -61,7 +61,9 @@ class Merchants:
         self._channels: dict[str, Any] = {}
 
     def place(self, merchant: str, order: str) -> None:
-        """The merchant gets the order. Blocks until it has answered.
+        """The merchant gets the order: one call, or a look at its menu, the order, and its confirmation.
+
+        Blocks until it has answered all.
 
         Raises:
             Refused, Failed, Unknown: as the module says.
@@ -69,9 +71,12 @@ class Merchants:
         if merchant in self._around.over_grpc:
             self._rpc(merchant, PLACE, order, self._around.call_s)
             return
+        of = f"?of={self._around.calls}" if self._around.calls > 1 else ""
+        if of:
+            self._part(merchant, "GET", f"/menu{of}", Failed)
         try:
             answer = self._pools[merchant].request(
-                "POST", f"/orders/{order}", json={"order": order}, headers={"Idempotency-Key": order}
+                "POST", f"/orders/{order}{of}", json={"order": order}, headers={"Idempotency-Key": order}
             )
         except (ConnectTimeoutError, NewConnectionError) as error:
             raise Failed(f"no connection: {error}") from error
@@ -81,6 +86,17 @@ class Merchants:
             raise Unknown(f"status {answer.status}")
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise Refused(f"status {answer.status}")
+        if of:
+            self._part(merchant, "POST", f"/orders/{order}/confirm{of}", Unknown)
+
+    def _part(self, merchant: str, method: str, path: str, error: type[CallError]) -> None:
+        """A call before or after the order itself; whatever goes wrong with it is this error."""
+        try:
+            answer = self._pools[merchant].request(method, path)
+        except HTTPError as cause:
+            raise error(f"{path}: {type(cause).__name__}: {cause}") from cause
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise error(f"{path}: status {answer.status}")
 
     def has(self, merchant: str, order: str) -> bool | None:
         """Whether the merchant has carried the order out; None = it does not tell.

@@ -51,6 +51,18 @@ class Stock:
 
 
 @dataclass(frozen=True)
+class Loop:
+    """No Celery: a program on one asyncio loop."""
+
+    name: str
+    slots: int
+
+    def command(self, queue: str, folder: Path) -> list[str]:
+        """As `Contender`."""
+        return [sys.executable, "-m", "pos.asyncio_worker", "--queue", queue, "--slots", str(self.slots)]
+
+
+@dataclass(frozen=True)
 class Ours:
     """`greenlane celery` with one bulkhead per merchant, and a store of what was done that all its workers share."""
 
@@ -71,10 +83,12 @@ class Ours:
 
 
 _ALL: Final[tuple[Contender, ...]] = (
+    Stock("prefork-3", "prefork", 3),
     Stock("prefork-4", "prefork", 4),
     Stock("prefork-16", "prefork", 16),
     Stock("threads-100", "threads", 100),
     Stock("gevent-200", "gevent", 200),
+    Loop("asyncio-200", 200),
     Ours(OURS, 200),
     Ours(f"{OURS}-green", 200, is_green=True),
 )

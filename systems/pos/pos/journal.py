@@ -33,10 +33,14 @@ class Event(StrEnum):
     REFUSED = "refused"
     #: It was given up, and is kept with the dead letters.
     DEAD = "dead"
+    #: The customer took it back before the merchant was called.
+    CANCELLED = "cancelled"
+    #: It was too late when its turn came: the merchant was not called, and the customer has the money back.
+    REFUNDED = "refunded"
 
 
 #: Each order ends in exactly one of these.
-TERMINAL: Final = frozenset((Event.DONE, Event.REFUSED, Event.DEAD))
+TERMINAL: Final = frozenset((Event.DONE, Event.REFUSED, Event.DEAD, Event.CANCELLED, Event.REFUNDED))
 
 
 class Entry(NamedTuple):

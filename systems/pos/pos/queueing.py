@@ -17,7 +17,6 @@ DIVERTED: Final = "greenlane"
 #: Where orders go that are given up, with what is known of them.
 DEAD: Final = "orders.dead"
 ORDER_HEADER: Final = "greenlane-order"
-DEADLINE_HEADER: Final = "greenlane-deadline"
 # Of type topic: with quorum queues Celery leaves delays to the broker, which goes through no direct exchange.
 _EXCHANGE: Final = Exchange("orders", "topic", durable=True)
 
@@ -76,13 +75,13 @@ def publish(app: Celery, order: str, merchant: str, *, within_s: float = 0.0, **
         app: of `application`; may be called from several threads.
         order: its id, which is also the task's.
         merchant: whom it goes to.
-        within_s: it is worth nothing later than that; 0 = always worth something.
+        within_s: it is not sent later than that, but refunded; 0 = it never is too late.
         options: as `send_task`.
 
     Raises:
         OperationalError: the broker cannot be reached, or did not confirm.
     """
-    headers: dict[str, Any] = {ORDER_HEADER: order}
+    given: dict[str, Any] = {"order": order, "merchant": merchant}
     if within_s:
-        headers[DEADLINE_HEADER] = time.time() + within_s
-    app.send_task(TASK, kwargs={"order": order, "merchant": merchant}, task_id=order, headers=headers, **options)
+        given["until"] = time.time() + within_s
+    app.send_task(TASK, kwargs=given, task_id=order, headers={ORDER_HEADER: order}, **options)

@@ -54,7 +54,9 @@ class Plan:
         laws: of single ones, beside `law`.
         work_ms: CPU of an order.
         call_s: a merchant's answer is waited for so long.
+        calls: API calls of an order, 1 or 3.
         queue_kind: of RabbitMQ's queues.
+        cancels: customers may cancel their orders; each worker then looks whether they did.
         diverts: producers look how many orders are to be diverted, and both sides share a store.
     """
 
@@ -63,7 +65,9 @@ class Plan:
     laws: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     work_ms: float = 3.0
     call_s: float = 60.0
+    calls: int = 1
     queue_kind: QueueKind = "classic"
+    cancels: bool = False
     diverts: bool = False
 
 
@@ -113,8 +117,10 @@ class Site(Block):
             merchants={name: f"http://127.0.0.1:{port}" for name, (port, _) in self._ports.items()},
             over_grpc={name: f"127.0.0.1:{port}" for name, (_, port) in self._ports.items() if port},
             journal=str(self.folder / "journal"),
-            work_ms=self._plan.work_ms, call_s=self._plan.call_s, queue_kind=self._plan.queue_kind,
+            work_ms=self._plan.work_ms, call_s=self._plan.call_s, calls=self._plan.calls,
+            queue_kind=self._plan.queue_kind,
             store=store_url(self.folder) if self._plan.diverts else "",
+            cancelled=str(self.folder / "cancelled") if self._plan.cancels else "",
             diversion=(self.folder / "diversion").as_uri() if self._plan.diverts else "",
         )  # fmt: skip
 
@@ -251,7 +257,7 @@ def _checked(given: argparse.Namespace) -> list[str]:
 def _stay(given: argparse.Namespace, merchants: Sequence[str]) -> None:
     _said("starting the broker and the merchants …")
     diverts = given.divert_to != _NO_WORKER
-    with Site(Plan(merchants, queue_kind=given.queues, diverts=diverts), given.folder) as site:
+    with Site(Plan(merchants, queue_kind=given.queues, cancels=True, diverts=diverts), given.folder) as site:
         if given.worker != _NO_WORKER:
             site.start_worker(given.worker)
         if diverts:

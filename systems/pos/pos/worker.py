@@ -10,6 +10,7 @@ import hashlib
 import random
 import time
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from .calls import CallError, Failed, Merchants, Refused
@@ -39,7 +40,7 @@ def journal() -> Journal:
     return Journal(around.journal)
 
 
-def asked(*, order: str, merchant: str) -> str | None:
+def asked(*, order: str, merchant: str, until: float = 0.0) -> str | None:
     """Whether a call whose end nobody knows has reached the merchant, on behalf of a store; None = it is to be made.
 
     A merchant that does not tell is called again, with the same idempotency key.
@@ -54,21 +55,21 @@ def asked(*, order: str, merchant: str) -> str | None:
 
 
 @app.task(name=TASK, bind=True, max_retries=RETRIES, ask=asked)  # type: ignore[untyped-decorator]
-def send_order(self: Any, *, order: str, merchant: str) -> None:
-    """Places an order at its merchant."""
+def send_order(self: Any, *, order: str, merchant: str, until: float = 0.0) -> None:
+    """Places an order at its merchant; not after `until`, in seconds since 1970, where that is not 0."""
     if merchant not in around.merchants:
         journal().tell(Event.DEAD, order, merchant, "nobody knows this merchant")
         raise LookupError(f"send an order: merchant={merchant!r}, expected one of {', '.join(around.names())}")
     try:
         if around.store:
-            _sent_once(self, order, merchant)
+            _sent_once(self, order, merchant, until)
         else:
-            _sent(self, order, merchant)
+            _sent(self, order, merchant, until)
     except CallError as error:
         _later(self, order, merchant, error)
 
 
-def _sent_once(task: Any, order: str, merchant: str) -> None:
+def _sent_once(task: Any, order: str, merchant: str, until: float) -> None:
     """Where a stock worker shares a store with Greenlane's: an order that both are given is called by one."""
     # Only here: what is measured of a stock worker has none of our code in it.
     from greenlane.errors import OrderWaits
@@ -76,23 +77,26 @@ def _sent_once(task: Any, order: str, merchant: str) -> None:
 
     if current() is not None:
         # Greenlane's worker has asked the store.
-        _sent(task, order, merchant)
+        _sent(task, order, merchant, until)
         return
     try:
         once(
-            _store(), f"{TASK}/{order}", lambda: _sent(task, order, merchant),
+            _store(), f"{TASK}/{order}", lambda: _sent(task, order, merchant, until),
             ask=lambda: asked(order=order, merchant=merchant), no_effect=(Failed,),
         )  # fmt: skip
     except OrderWaits as wait:
         raise task.retry(exc=wait, countdown=wait.wait_s, max_retries=None) from None
 
 
-def _sent(task: Any, order: str, merchant: str) -> None:
+def _sent(task: Any, order: str, merchant: str, until: float) -> None:
     tell = journal().tell
     tell(Event.BEGAN, order, merchant)
     prepared(order, around.work_ms)
     if _again(task.request) and merchants().has(merchant, order):
         tell(Event.DONE, order, merchant, _HAD_IT)
+        return
+    if (event := unwanted(order, until)) is not None:
+        tell(event, order, merchant)
         return
     tell(Event.CALLED, order, merchant)
     try:
@@ -101,6 +105,13 @@ def _sent(task: Any, order: str, merchant: str) -> None:
         tell(Event.REFUSED, order, merchant, str(error))
     else:
         tell(Event.DONE, order, merchant)
+
+
+def unwanted(order: str, until: float) -> Event | None:
+    """How an order ends that is not to be sent any more."""
+    if around.cancelled and Path(around.cancelled, order).exists():
+        return Event.CANCELLED
+    return Event.REFUNDED if 0 < until < time.time() else None
 
 
 @cache

@@ -8,12 +8,23 @@
 //! the upstream answers, and this is how long it takes.
 //!
 //! Why two shift registers and no time window: a key with one order a minute and one with a thousand a second are
-//! judged by equally many calls. What is older than [`STALE_NS`] says nothing.
+//! judged by equally many calls. A window without a call for [`STALE_NS`], or for [`STALE_GAPS`] times as long as the
+//! key's calls are usually apart, says nothing: with a call in five minutes it reaches back for hours.
+//!
+//! Many processes see an upstream fail in the same second. Each waits a little longer than told, by chance, up to
+//! [`JITTER`]: so they do not all probe in the same second again.
 
 use super::rule::{Outcome, Rule};
 
-/// A window without a call for so long is emptied. Arbitrary: the longest open time.
+/// A window without a call for so long is emptied, but not where calls are rare. Arbitrary: the longest open time.
 pub const STALE_NS: u64 = 60_000_000_000;
+/// Usual distances of calls after which it is emptied there: a window of them. And the longest: a day.
+pub const STALE_GAPS: u64 = 20;
+pub const STALE_MOST_NS: u64 = 86_400_000_000_000;
+/// The usual distance is a mean of about so many.
+const GAPS: u64 = 8;
+/// Longest addition to an open time, as a share of it. Arbitrary.
+pub const JITTER: f64 = 0.2;
 /// Calls of the short memory that says whether a key is slow just now, and how many of them have to be.
 const RECENT: u32 = 8;
 const RECENT_SLOW: u32 = 4;
@@ -51,6 +62,8 @@ pub struct Breaker {
     slow: u64,
     judged: u32,
     last_ns: u64,
+    /// How far judged calls are usually apart, ns.
+    gap_ns: u64,
     /// Slow or not of the last calls, whatever the reason.
     recent: u32,
     /// How often it was opened since the window was last full of good calls.
@@ -74,6 +87,7 @@ impl Default for Breaker {
             slow: 0,
             judged: 0,
             last_ns: 0,
+            gap_ns: 0,
             recent: 0,
             times: 0,
             since_closed: 0,
@@ -137,10 +151,7 @@ impl Breaker {
         if self.state != State::Closed {
             return false;
         }
-        if now_ns.saturating_sub(self.last_ns) > STALE_NS {
-            self.empty();
-        }
-        self.last_ns = now_ns;
+        self.pass(now_ns);
         let window = rule.window.clamp(1, 64);
         let mask = u64::MAX >> (64 - window);
         self.failed = (self.failed << 1 | u64::from(failed)) & mask;
@@ -260,11 +271,32 @@ impl Breaker {
         grown(rule.probe_limit_ns, u64::MAX, self.times, rule).max(2 * usual_ns)
     }
 
+    /// A call is judged now: learns how rare they are, and empties a window that is too old for that.
+    fn pass(&mut self, now_ns: u64) {
+        let gap_ns = now_ns.saturating_sub(self.last_ns);
+        let stale_ns = (STALE_GAPS * self.gap_ns).clamp(STALE_NS, STALE_MOST_NS);
+        if gap_ns > stale_ns {
+            self.empty();
+        }
+        if self.last_ns > 0 {
+            self.gap_ns = match self.gap_ns {
+                0 => gap_ns.min(STALE_MOST_NS / STALE_GAPS),
+                usual => usual - usual / GAPS + gap_ns.min(stale_ns) / GAPS,
+            };
+        }
+        self.last_ns = now_ns;
+    }
+
     fn trip(&mut self, now_ns: u64, grows: bool, rule: &Rule) {
         self.times = self.times.max(1) + u32::from(grows && self.times > 0);
         self.turn += 1;
         self.late = 0;
         let open_ns = grown(rule.open_ns, rule.open_most_ns, self.times, rule);
+        let more = match rule.seed {
+            0 => 0.0,
+            seed => JITTER * chance(seed.wrapping_add(self.turn)),
+        };
+        let open_ns = open_ns + (open_ns as f64 * more) as u64;
         self.state = State::Open {
             until_ns: now_ns.saturating_add(open_ns),
         };
@@ -282,6 +314,14 @@ impl Breaker {
         self.slow = 0;
         self.judged = 0;
     }
+}
+
+/// A number from 0 up to 1 for each other one: splitmix64 (Steele, Lea and Flood, 2014).
+fn chance(number: u64) -> f64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// `first_ns` multiplied by the growth for each time after the first, at most `most_ns`.

@@ -25,8 +25,8 @@ pub(super) struct Places {
     pub biggest: Option<u64>,
     /// Since when it has no order.
     pub idle: Option<u64>,
-    /// Its place among strangers that could begin a call.
-    pub strange: Option<u64>,
+    /// Its calls in progress and its place, among strangers that could begin a call.
+    pub strange: Option<(u32, u64)>,
     /// Arrival of the newest parked order of a stranger.
     pub newest: Option<u64>,
 }
@@ -38,6 +38,8 @@ pub(super) struct Key {
     pub generation: u32,
     /// None = the general one.
     pub rule: Option<Box<Rule>>,
+    /// Calls in progress at once that this process has of a limit which several share; None = there is none.
+    pub leased: Option<u32>,
     pub breaker: Breaker,
     pub limiter: Limiter,
     pub turn: Turn,
@@ -102,10 +104,17 @@ impl Key {
         }
     }
 
-    /// Calls that may be in progress at once, breaker and limit taken together.
+    /// Calls that may be in progress at once, while the breaker is closed.
+    pub fn limit(&self, rule: &Rule) -> u32 {
+        self.limiter
+            .limit(rule)
+            .min(self.leased.unwrap_or(u32::MAX))
+    }
+
+    /// Calls that may be in progress at once, breaker and limit taken together; at least one.
     pub fn allowed(&self, rule: &Rule) -> u32 {
         match self.breaker.state() {
-            State::Closed if !self.breaker.forced() => self.limiter.limit(rule),
+            State::Closed if !self.breaker.forced() => self.limit(rule).max(1),
             _ => 1,
         }
     }
@@ -122,7 +131,9 @@ impl Key {
         let strange = self.strange();
         Places {
             ready: standing.filter(|_| !strange),
-            strange: standing.filter(|_| strange).map(|(_, _, place)| place),
+            strange: standing
+                .filter(|_| strange)
+                .map(|(_, _, place)| (self.running, place)),
             newest: (strange && !empty)
                 .then(|| self.parked.last_key_value().map(|(&arrival, _)| arrival))
                 .flatten(),
@@ -143,7 +154,11 @@ impl Key {
         Share {
             counts: self.lately || promised,
             ill: self.breaker.ill() || self.limiter.slow(),
-            owed: self.rule(general).least.saturating_sub(self.running),
+            owed: self
+                .rule(general)
+                .least
+                .min(self.leased.unwrap_or(u32::MAX))
+                .saturating_sub(self.running),
             promised,
             strange_running: if self.strange() { self.running } else { 0 },
             strange_parked: if self.strange() {
@@ -172,10 +187,13 @@ impl Key {
     }
 
     fn standing(&self, rule: &Rule) -> Option<Standing> {
+        if self.leased.is_some_and(|leased| self.running >= leased) {
+            return None;
+        }
         // A probe is not held up by the calls of before, nor by those of others.
         let need = if self.breaker.probes() {
             0
-        } else if self.running < self.limiter.limit(rule) {
+        } else if self.running < self.limit(rule) {
             needed(self.running, rule.least, rule.most_frac)
         } else {
             return None;

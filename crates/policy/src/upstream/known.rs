@@ -19,6 +19,15 @@ impl Upstreams {
         self.settle(number, now_ns);
     }
 
+    /// Of a limit that several processes share this one has so many calls at once for now; None = there is none.
+    ///
+    /// Calls in progress go on. A key that was forgotten has none: say it before its next order arrives.
+    pub fn lease(&mut self, key: &str, now_ns: u64, calls: Option<u32>) {
+        let number = self.number(key, now_ns);
+        self.keys[number as usize].leased = calls;
+        self.settle(number, now_ns);
+    }
+
     /// Opens a key's breaker by hand: its orders are parked until it is closed.
     pub fn open(&mut self, key: &str, now_ns: u64) {
         let number = self.number(key, now_ns);
@@ -31,6 +40,14 @@ impl Upstreams {
         let number = self.number(key, now_ns);
         self.keys[number as usize].breaker.close_by_hand();
         self.settle(number, now_ns);
+    }
+
+    /// Calls in progress and parked orders of a key.
+    pub fn load(&self, key: &str) -> (u32, u64) {
+        self.numbers.get(key).map_or((0, 0), |&number| {
+            let key = &self.keys[number as usize];
+            (key.running, key.parked.len() as u64)
+        })
     }
 
     /// What a person sees, by name. Cost: O(keys log keys).
@@ -79,6 +96,7 @@ impl Upstreams {
             name: name.into(),
             generation,
             rule: None,
+            leased: None,
             breaker: Breaker::default(),
             limiter: Limiter::new(now_ns, &self.rule, self.slots),
             turn: Turn::new(self.round, place, self.rule.weight),

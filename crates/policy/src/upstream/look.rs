@@ -40,7 +40,7 @@ impl KeyLook {
             parked: key.parked.len() as u64,
             parked_bytes: key.parked_bytes,
             oldest_ns,
-            limit: key.limiter.limit(key.rule(general)),
+            limit: key.limit(key.rule(general)),
             breaker,
             open_until_ns,
             usual_ns: key.limiter.usual_ns(),

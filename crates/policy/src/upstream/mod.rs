@@ -7,7 +7,9 @@
 //!
 //! Keys that have never answered are strangers: as long as there are others, they have together a tenth of the turns and of
 //! the slots, or one key's, whichever is more. So a thousand new keys (or a wrong key function) take a tenth from the
-//! others, and a hundred thousand merchants with an order an hour do not wait behind seventy busy ones.
+//! others, and a hundred thousand merchants with an order an hour do not wait behind seventy busy ones. Among strangers
+//! those with the fewest calls in progress come first, and one may have as many as the strangers together have places
+//! left: one that hangs from its first call on leaves half of them.
 //!
 //! One owner at a time calls it. Cost of each call: O(log keys + log parked).
 
@@ -106,8 +108,8 @@ pub struct Upstreams {
     longest: BTreeSet<((u64, u64), u32)>,
     biggest: BTreeSet<(u64, u32)>,
     idle: BTreeSet<(u64, u32)>,
-    /// Strangers that could begin a call, by place; and by arrival of their newest order.
-    strange: BTreeSet<(u64, u32)>,
+    /// Strangers that could begin a call, by calls in progress and place; and by arrival of their newest order.
+    strange: BTreeSet<((u32, u64), u32)>,
     newest: BTreeSet<(u64, u32)>,
     strangers: Turn,
     lately: Lately,
@@ -389,13 +391,13 @@ impl Upstreams {
     fn first(&self, free: u32) -> Option<u32> {
         let room = free.saturating_sub(self.lately.reserved(self.slots));
         let known = self.ready.first(room);
-        let stranger = self.strange.first().filter(|_| {
+        let stranger = self.strange.first().filter(|&&((own, _), _)| {
             let most_frac = if self.lately.any() {
                 self.rule.most_frac
             } else {
                 1.0
             };
-            let running = self.lately.strange_running() / self.strangers_weight();
+            let running = (self.lately.strange_running() + own) / self.strangers_weight();
             needed(running, self.rule.least, most_frac).max(1) <= room
         });
         match (known, stranger) {

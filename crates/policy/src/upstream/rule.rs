@@ -48,6 +48,9 @@ pub struct Rule {
     /// Time limit of a probe, ns; grows with the open time. 0 = none.
     pub probe_limit_ns: u64,
 
+    /// Of this process's own, for what it does by chance; 0 = nothing.
+    pub seed: u64,
+
     /// A key without orders is forgotten after this time, ns. Only of the general rule.
     pub forget_ns: u64,
     /// Keys without orders that are remembered at most. Only of the general rule.
@@ -80,7 +83,8 @@ impl Default for Rule {
             open_growth: 2.0,
             open_most_ns: 60 * SECOND_NS,
             probe_limit_ns: 5 * SECOND_NS,
-            forget_ns: 600 * SECOND_NS,
+            seed: 0,
+            forget_ns: 86_400 * SECOND_NS,
             keys_most: 10_000,
         }
     }

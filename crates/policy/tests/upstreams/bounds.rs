@@ -121,9 +121,11 @@ fn keys_without_orders_are_forgotten_by_number_and_by_time() {
     }
     world.run(60 * S);
     assert_eq!(world.upstreams.totals().keys, 100);
-    world.run(700 * S);
-    world.publish("k1", 700 * S);
-    world.run(701 * S);
+    world.run(24 * 3_600 * S);
+    assert_eq!(world.upstreams.totals().keys, 100);
+    world.run(25 * 3_600 * S);
+    world.publish("k1", 25 * 3_600 * S);
+    world.run(25 * 3_600 * S + S);
     assert_eq!(world.upstreams.totals().keys, 1);
 }
 

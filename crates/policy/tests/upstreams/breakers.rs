@@ -268,3 +268,68 @@ fn an_order_knows_how_long_breaker_limit_and_slots_kept_it_parked() {
         }
     );
 }
+
+/// One call of `m` after the other, each so long after the one before; gives how many it took until the breaker opened.
+fn calls_until_open(
+    upstreams: &mut Upstreams,
+    now: &mut u64,
+    gap_ns: u64,
+    most: u64,
+) -> Option<u64> {
+    for call in 1..=most {
+        *now += gap_ns;
+        upstreams.arrive(*now, "m", *now, 0, 0);
+        assert_eq!(upstreams.next(*now).unwrap().order, *now);
+        upstreams.ended(*now, *now + MS, Outcome::Failed);
+        if upstreams.look()[0].breaker == "open" {
+            return Some(call);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_merchant_with_a_call_in_ten_minutes_is_judged_over_hours() {
+    for gap_ns in [S, 90 * S, 600 * S, 3_600 * S] {
+        let mut upstreams = Upstreams::new(200, Rule::default());
+        let mut now = S;
+        let calls = calls_until_open(&mut upstreams, &mut now, gap_ns, 30);
+        assert!(
+            calls.is_some_and(|calls| calls <= 12),
+            "{gap_ns}: {calls:?}"
+        );
+    }
+}
+
+#[test]
+fn what_a_busy_merchant_did_before_a_quiet_night_says_nothing_in_the_morning() {
+    let mut upstreams = Upstreams::new(200, Rule::default());
+    let mut now = S;
+    assert_eq!(calls_until_open(&mut upstreams, &mut now, S / 10, 9), None);
+    now += 8 * 3_600 * S;
+    assert_eq!(calls_until_open(&mut upstreams, &mut now, S / 10, 9), None);
+    assert_eq!(
+        calls_until_open(&mut upstreams, &mut now, S / 10, 9),
+        Some(1)
+    );
+}
+
+#[test]
+fn workers_that_saw_it_fail_together_do_not_probe_together() {
+    let mut opened = Vec::new();
+    for seed in 1..=8 {
+        let rule = Rule {
+            seed,
+            ..Rule::default()
+        };
+        let mut upstreams = Upstreams::new(200, rule);
+        let mut now = S;
+        calls_until_open(&mut upstreams, &mut now, MS, 20).unwrap();
+        opened.push(upstreams.look()[0].open_until_ns - now - MS);
+    }
+    opened.sort_unstable();
+    opened.dedup();
+    assert_eq!(opened.len(), 8);
+    assert!(opened[0] >= 5 * S && opened[7] <= 6 * S);
+    assert!(opened[7] - opened[0] > 500 * MS);
+}

@@ -1,7 +1,7 @@
 //! Who gets the slots.
 
 use crate::world::{healthy_latencies, nine_healthy, World, MS, S};
-use greenlane_policy::upstream::Rule;
+use greenlane_policy::upstream::{Outcome, Rule};
 
 /// Ten merchants at ten orders a second for 35 s, one of them at 30 s a call, the others at 0.3; 200 slots.
 fn slow_merchant_run(rule: Rule) -> World {
@@ -277,4 +277,25 @@ fn a_promised_minimum_is_kept_while_others_want_everything() {
     }
     world.run(6 * S);
     assert_eq!(world.look("vip").running, 5);
+}
+
+#[test]
+fn a_stranger_that_hangs_from_its_first_call_on_keeps_no_other_stranger_waiting() {
+    let mut world = nine_healthy(200, Rule::default(), 60 * S);
+    world.merchant("hanging", |_, _| (30 * S, Outcome::Ok));
+    world.stream("hanging", 10, 0, 60 * S);
+    for number in 0..600 {
+        let name = format!("rare-{number}");
+        world.steady(&name, 300 * MS);
+        world.publish(&name, S + number * 90 * MS);
+    }
+    world.run(65 * S);
+    let late = world
+        .done
+        .iter()
+        .filter(|done| done.merchant.starts_with("rare") && done.took_ns() > S)
+        .count();
+    assert_eq!(late, 0);
+    let rare = |done: &&crate::world::Done| done.merchant.starts_with("rare");
+    assert_eq!(world.done.iter().filter(rare).count(), 600);
 }

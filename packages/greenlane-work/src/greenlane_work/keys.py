@@ -4,6 +4,9 @@
     args.0                  an argument by its place; args.0.merchant
     header.x-merchant       a header of the message
     module:function         function(task_name, args, kwargs, headers) -> text
+    two of these, with a space between them: the upstream's provider, and its own name
+
+The key of two is `PROVIDER/NAME`; a slash in a provider's name is written `%2F`.
 
 An order in which the key is not found has the key `""`: it shares one place with all the others of that kind, and is
 counted. A key is a text; what is no text is written as one. A text that is long, or cannot be written down, becomes its
@@ -21,7 +24,9 @@ from typing import Any, Final
 from greenlane.errors import SettingsError
 from greenlane_work.settings import TASK_KEY
 
-__all__ = ["KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function"]
+__all__ = [
+    "KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function", "provider_of",
+]  # fmt: skip
 
 KeyFunction = Callable[[str, Sequence[Any], Mapping[str, Any], Mapping[str, Any]], str]
 
@@ -44,6 +49,15 @@ def key_function(setting: str, spec: str) -> KeyFunction | None:
     """
     if not spec:
         return None
+    if " " in spec:
+        provider, name = (key_function(setting, part) for part in spec.split(" ", 1))
+        if provider is None or name is None or spec.count(" ") > 1:
+            raise SettingsError(setting, spec, f"two places ({TASK_KEY[1]})", "write one space between the two")
+
+        def of_two(*order: Any) -> str:
+            return fitted_key(f"{provider(*order).replace('/', '%2F')}/{name(*order)}", _MOST_CHARACTERS)
+
+        return of_two
     if re.fullmatch(TASK_KEY[0], spec) is None:
         raise SettingsError(setting, spec, TASK_KEY[1], "kwargs.merchant reads the keyword argument `merchant`")
     if ":" in spec:
@@ -57,6 +71,11 @@ def key_function(setting: str, spec: str) -> KeyFunction | None:
         return lambda _name, args, _kwargs, _headers: _text(_into(args[number], path)) if number < len(args) else ""
     first, *path = rest.split(".")
     return lambda _name, _args, kwargs, _headers: _text(_into(kwargs.get(first), path))
+
+
+def provider_of(key: str) -> str:
+    """Give the provider in a key of two parts; "" = there is none."""
+    return key.partition("/")[0]
 
 
 def _imported(setting: str, spec: str) -> KeyFunction:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable
 from typing import Any, Final
 
+from greenlane.errors import SettingsError
 from greenlane_work.settings import WorkSettings
 
-__all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys"]
+__all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys", "shared_limits"]
 
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
 _BYTES_PER_MB: Final = 1_000_000
-#: Word of a key's rule that is no matter of limits and breakers.
+#: Words of a key's rule that are no matter of this process's limits and breakers.
 _RETRIES: Final = "retries"
+_SHARED: Final = "shared"
 
 
 class CallOutcome(enum.IntEnum):
@@ -77,8 +80,12 @@ class UpstreamRule:
     open_growth: float = 2.0
     open_most_ns: int = 60 * _NS_PER_S
 
-    # A key without orders is forgotten after this time, or when there are more of them; only of the general rule.
-    forget_ns: int = 600 * _NS_PER_S
+    # Of this process's own, for what it does by chance: an open time is up to a fifth longer. 0 = nothing.
+    seed: int = 0
+
+    # A key without orders is forgotten after this time, or when there are more of them; only of the general rule. A
+    # day: a merchant with an order an hour is to be known.
+    forget_ns: int = 86_400 * _NS_PER_S
     keys_most: int = 10_000
 
     @classmethod
@@ -114,12 +121,27 @@ class UpstreamRule:
         )
 
     @classmethod
+    def of_providers(cls, settings: WorkSettings) -> UpstreamRule | None:
+        """Translate settings for providers, where keys have two parts: a breaker that failures open, and nothing else.
+
+        Limits, shares and slow calls are those of the keys: their orders wait for them behind the provider.
+        """
+        if " " not in settings.task_key:
+            return None
+        most = settings.task_slots + settings.parked_most
+        return dataclasses.replace(
+            cls.of(settings), limit=most, least=0, most_frac=1.0, slow_call_rate=0.0,
+            parked_most=settings.parked_most, parked_most_bytes=round(settings.task_parked_most_mb * _BYTES_PER_MB),
+        )  # fmt: skip
+
+    @classmethod
     def of_keys(cls, settings: WorkSettings) -> dict[str, UpstreamRule]:
         """Translate `task_rules`: the keys that have a rule of their own, for `_native.Upstreams.set`."""
         general = cls.of(settings)
         rules = {key: _words(words) for key, words in settings.task_rules.items()}
         for rule in rules.values():
             rule.pop(_RETRIES, None)
+            rule.pop(_SHARED, None)
         return {key: dataclasses.replace(general, **rule) for key, rule in rules.items()}
 
 
@@ -127,6 +149,23 @@ def retries_of_keys(settings: WorkSettings) -> dict[str, int]:
     """Give the retries of keys whose rule says how many: those of orders whose task raised."""
     rules = {key: _words(words) for key, words in settings.task_rules.items()}
     return {key: rule[_RETRIES] for key, rule in rules.items() if _RETRIES in rule}
+
+
+def shared_limits(settings: WorkSettings) -> Callable[[str], int] | None:
+    """Give the function from a key to its limit over all workers, where 0 is none; None = no key has one.
+
+    Raises:
+        SettingsError: there is one, and no store to share it through.
+    """
+    rules = {key: _words(words) for key, words in settings.task_rules.items()}
+    single = {key: rule[_SHARED] for key, rule in rules.items() if _SHARED in rule}
+    general = settings.task_shared_limit if settings.task_key else 0
+    if not general and not any(single.values()):
+        return None
+    if not settings.task_store:
+        hint = "name a store that all workers use, or set task_limit, which holds for each worker"
+        raise SettingsError("task_store", "", "a store, through which the workers share the limit", hint)
+    return lambda key: single.get(key, general)
 
 
 def _words(words: str) -> dict[str, Any]:

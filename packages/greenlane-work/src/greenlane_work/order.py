@@ -87,6 +87,7 @@ class Order:
     """One order. Written by the owner of the channel only, except what is marked."""
 
     __slots__ = (
+        "answers",
         "arrival_ns",
         "attempts",
         "began_s",
@@ -113,6 +114,7 @@ class Order:
         "not_before_ns",
         "number",
         "over",
+        "passed",
         "received_ns",
         "redelivered",
         "request",
@@ -123,6 +125,7 @@ class Order:
         "stage",
         "timers",
         "token",
+        "untold",
         "waits",
     )
 
@@ -145,6 +148,8 @@ class Order:
         self.delivery: Any = None
         # An earlier attempt may have had its effect.
         self.in_doubt = False
+        # How its provider let it through, where keys have one; None = it has not yet.
+        self.passed: Any = None
         # Further deliveries of the same message.
         self.copies: list[Any] = []
         # Begun so far, here and elsewhere.
@@ -158,6 +163,11 @@ class Order:
         self.began_s = 0.0
         # Of the store, for the latest attempt; "" = there is none.
         self.token = ""
+        # What the store said to the next run, which takes it out: one entry at most.
+        self.answers: list[Any] = []
+        # The store is to be told that the call was made, with this result and token, when the run has ended. Written by
+        # the run.
+        self.untold: tuple[bytes, str] | None = None
         # How often in a row the store said that it runs elsewhere.
         self.waits = 0
         # Seconds since 1970; 0 = none.

@@ -18,10 +18,13 @@ TASK_KEY: Final[Pattern] = (
     r"(|kwargs(\.[^.\s:]+)+|args\.[0-9]+(\.[^.\s:]+)*|header\.[^\s:]+|[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)",
     "kwargs.NAME, args.NUMBER, header.NAME, module:function, or '' for none",
 )
-_TASK_RULE_WORD: Final = r"((limit|least|retries):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
+_TASK_KEYS: Final[Pattern] = (rf"{TASK_KEY[0]}( {TASK_KEY[0]})?", f"{TASK_KEY[1]}; or two of these with a space")
+_TASK_RULE_WORD: Final = (
+    r"((limit|shared|least|retries):[0-9]{1,4}|weight:[1-9][0-9]{0,3}|most_frac:(1|0?\.[0-9]{1,6}))"
+)
 _TASK_RULE: Final[Pattern] = (
     rf"{_TASK_RULE_WORD}( {_TASK_RULE_WORD})*",
-    "one or more of limit:N least:N weight:N most_frac:0.N retries:N, with spaces",
+    "one or more of limit:N shared:N least:N weight:N most_frac:0.N retries:N, with spaces",
 )
 _TASK_ALLOW: Final[Pattern] = (
     "early-ack|no-confirms|transient|broker|per-child",
@@ -45,8 +48,8 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_key: str = declare(
         "", "Where the name of an order's upstream stands: kwargs.NAME, args.NUMBER, header.NAME, module:function; "
-        "'' = one key for all.",
-        pattern=TASK_KEY, reason="Only the application knows which argument names its upstream.",
+        "two of these, with a space: its provider and its own; '' = one key for all.",
+        pattern=_TASK_KEYS, reason="Only the application knows which argument names its upstream.",
     )  # fmt: skip
     task_order: Mapping[str, str] = declare(
         {}, "By task: where the business's own name of an order stands; else the header greenlane-order, or the task "
@@ -125,6 +128,10 @@ class WorkSettings(Settings):
         0, "Concurrency limit of a key; 0 = adaptive, by latency relative to the key's usual one.",
         low=0, high=4096, reason="No upstream says how much it can take; its latency does.",
     )  # fmt: skip
+    task_shared_limit: int = declare(
+        0, "Concurrency limit of a key over all workers that share `task_store`; 0 = none.",
+        low=0, high=100_000, reason="Where a contract or an upstream says how many calls it takes at once.",
+    )  # fmt: skip
     task_least: int = declare(
         1, "Concurrency that a key always has while a slot is free; the adaptive limit does not go below it.",
         low=0, high=4096, reason="A slow key still makes progress.",
@@ -134,7 +141,8 @@ class WorkSettings(Settings):
         unit="frac", low=0.001, high=1, reason="However many upstreams hang, some slots stay free.",
     )  # fmt: skip
     task_rules: Mapping[str, str] = declare(
-        {}, "Rules for single keys: key = `limit:5 least:2 weight:3 most_frac:0.2 retries:3`, or some of these.",
+        {}, "Rules for single keys: key = `limit:5 shared:9 least:2 weight:3 most_frac:0.2 retries:3`, or some of "
+        "these.",
         pattern=_TASK_RULE, reason="One rule for all keys, unless you know more about one of them.",
     )  # fmt: skip
     task_failure_frac: float = declare(
@@ -174,7 +182,7 @@ class WorkSettings(Settings):
         unit="s", low=0.001, high=3600, reason="A recovered upstream waits no longer than this.",
     )  # fmt: skip
     task_keys: int = declare(
-        10_000, "Idle keys that are remembered; beyond it, or after 10 minutes, they are forgotten.",
+        10_000, "Idle keys that are remembered; beyond it, or after a day, they are forgotten.",
         low=1, high=10_000_000, reason="About 10 MB.",
     )  # fmt: skip
     task_return_s: float = declare(

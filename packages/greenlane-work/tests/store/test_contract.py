@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,8 @@ import pytest
 from tests.store.places import Place
 
 from greenlane.errors import StoreError, StoreRefused
-from greenlane_work.store import Answer, Kind, Outcome, State
+from greenlane_work.store import Answer, Kind, Outcome, State, Store
+from greenlane_work.store.shared import Ask, Share
 from greenlane_work.store.store import RESULT_BYTES
 
 
@@ -243,3 +245,37 @@ def test_a_callback_that_fails_stops_nobody(place: Place, capsys: pytest.Capture
     store.submit(Kind.BEGIN, "k", fails)
     assert store.begin("k").state is State.RUNNING
     assert "ArithmeticError: of the callback" in capsys.readouterr().err
+
+
+def test_limits_are_shared_by_the_workers_that_live(place: Place) -> None:
+    one, two, three = place.open(), place.open(), place.open()
+    assert shares(one, Ask("taco", 10, 20, 0), Ask("sushi", 3, 1, 0)) == [Share(10, 10), Share(1, 1)]
+    assert shares(two, Ask("taco", 10, 20, 0)) == [Share(0, 5)]
+    assert shares(one, Ask("taco", 10, 20, 6)) == [Share(6, 5)]
+    assert shares(two, Ask("taco", 10, 20, 0)) == [Share(4, 5)]
+    assert one.close()
+    assert shares(two, Ask("taco", 10, 20, 4)) == [Share(10, 10)]
+    assert shares(two, Ask("taco", 10, 0, 0)) == [Share(0, 0)]
+    assert shares(three, Ask("taco", 10, 20, 0)) == [Share(10, 10)]
+
+
+def test_workers_that_ask_at_once_never_have_more_than_the_limit(place: Place) -> None:
+    stores = [place.open() for _ in range(4)]
+    has = [0] * 4
+
+    def ask(number: int) -> None:
+        for _ in range(10):
+            has[number] = shares(stores[number], Ask("taco", 7, 5, has[number]))[0].has
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(ask, range(4)))
+    assert sum(has) == 7
+
+
+def shares(store: Store, *asked: Ask) -> list[Share]:
+    """Ask and wait for the answer."""
+    answers: queue.SimpleQueue[list[Share] | StoreError] = queue.SimpleQueue()
+    store.share(asked, answers.put)
+    given = answers.get(timeout=10)
+    assert not isinstance(given, StoreError), given
+    return given

@@ -12,7 +12,7 @@ import pytest
 from amqp.transport import TCPTransport
 from kombu.asynchronous.hub import Hub
 
-from greenlane_work.worker.receiving import read_ahead, read_many
+from greenlane_work.worker.receiving import read_ahead, read_many, written_together
 
 HEARTBEAT = 8
 FRAMES = [(1, 1, b"method"), (2, 1, b"header" * 9), (3, 1, b"body" * 1000), (HEARTBEAT, 0, b""), (1, 2, b"x")]
@@ -21,6 +21,11 @@ STREAM = b"".join(struct.pack(">BHI", kind, channel, len(load)) + load + b"\xce"
 
 class Counting(socket.socket):
     received = 0
+    sent = 0
+
+    def sendall(self, *arguments: Any) -> None:
+        self.sent += 1
+        super().sendall(*arguments)
 
     def recv(self, *arguments: Any) -> bytes:
         self.received += 1
@@ -102,3 +107,37 @@ def test_who_reads_ahead_asks_the_socket_once_for_many(line: Line) -> None:
         line.connection.drain_events(timeout=1)
     assert line.frames == FRAMES
     assert line.socket.received == 1
+
+
+def test_what_a_turn_says_is_one_write(line: Line) -> None:
+    transport = line.connection._transport
+    buffer = bytearray(3)
+    with written_together(line.connection):
+        for number in range(50):
+            buffer[:] = b"%03d" % number  # as py-amqp does: one buffer for all frames
+            transport.write(memoryview(buffer))
+        assert line.socket.sent == 0
+    assert line.socket.sent == 1
+    assert line.broker.recv(1000) == b"".join(b"%03d" % number for number in range(50))
+    transport.write(b"alone")
+    assert line.socket.sent == 2
+
+
+def test_whoever_reads_in_a_turn_has_asked_first(line: Line) -> None:
+    transport = line.connection._transport
+    with written_together(line.connection):
+        transport.write(b"question")
+        line.broker.sendall(b"answer")
+        assert transport._read(6) == b"answer"
+        assert line.broker.recv(100) == b"question"
+        transport.write(b"more")
+    assert line.broker.recv(100) == b"more"
+
+
+def test_a_connection_that_is_lost_in_a_turn_stops_nobody(line: Line) -> None:
+    line.broker.close()
+    with written_together(line.connection):
+        line.connection._transport.write(b"gone")
+        line.connection._transport.write(b"gone")
+    with written_together(None), written_together(amqp.Connection()):
+        pass

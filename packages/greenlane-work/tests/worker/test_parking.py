@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import pytest
 
 from greenlane._native import Start, Upstreams
+from greenlane_work.keys import key_function
 from greenlane_work.limits import CallOutcome, UpstreamRule
 from greenlane_work.order import DEADLINE, Order, Stage
+from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.parking import Parking
 
 S = 1_000_000_000
@@ -30,6 +33,20 @@ class Shop:
             too_late=self.late.append,
             clock_ns=lambda: self.now_ns,
         )
+
+    def with_providers(self, **rule: object) -> Shop:
+        """Keys have two parts from now on."""
+        settings = WorkSettings(task_key="args.0 args.1", task_slots=2)
+        general = UpstreamRule.of_providers(settings)
+        assert general is not None
+        self.parked.providers = Upstreams(general.limit, dataclasses.replace(general, **rule))  # type: ignore[arg-type]
+        return self
+
+    def run(self, order: Order, outcome: CallOutcome) -> None:
+        """It is begun, and ends so."""
+        self.parked.turn()
+        assert self.begun[-1] is order
+        self.parked.ended(order, outcome)
 
     def _start(self, order: Order, _start: Start) -> None:
         self.begun.append(order)
@@ -115,3 +132,61 @@ def test_a_closed_set_begins_nothing() -> None:
     shop.parked.open = False
     assert shop.parked.turn() is None
     assert shop.begun == []
+
+
+def test_a_provider_that_is_down_is_learned_from_merchants_with_one_order_each() -> None:
+    shop = Shop(slots=50).with_providers()
+    for number in range(10):
+        shop.run(shop.arrive(f"ill/m{number}"), CallOutcome.FAILED)
+    waiting = [shop.arrive(f"ill/new{number}") for number in range(5)]
+    well = shop.arrive("well/m")
+    shop.run(well, CallOutcome.OK)
+    assert shop.begun[-1] is well and len(shop.parked) == 5
+    at_ns = shop.parked.turn()
+    assert at_ns is not None
+    shop.now_ns = at_ns
+    shop.parked.turn()
+    assert shop.begun[-3:] == waiting[:3]
+    for probe in waiting[:3]:
+        assert probe.passed.time_limit_ns == 5 * S
+        shop.parked.ended(probe, CallOutcome.OK)
+    shop.parked.turn()
+    assert set(shop.begun[-2:]) == set(waiting[3:])
+
+
+def test_merchants_of_one_provider_have_limits_of_their_own() -> None:
+    shop = Shop(slots=50, limit=2).with_providers()
+    ours = [shop.arrive("p/a") for _ in range(9)]
+    theirs = [shop.arrive("p/b") for _ in range(9)]
+    shop.parked.turn()
+    assert set(shop.begun) == {*ours[:2], *theirs[:2]}
+    assert not shop.parked.withdraw(ours[0])
+    assert shop.parked.withdraw(ours[8])
+    assert len(shop.parked) == 17
+
+
+def test_nothing_is_kept_of_orders_that_leave_wherever_they_wait() -> None:
+    shop = Shop(slots=50, limit=1).with_providers()
+    for number in range(10):
+        shop.run(shop.arrive(f"ill/m{number}"), CallOutcome.FAILED)
+    at_provider = shop.arrive("ill/m", deadline_s=time.time() + 1)
+    first = shop.arrive("well/m")
+    at_key, withdrawn = shop.arrive("well/m", deadline_s=time.time() + 1), shop.arrive("ill/x")
+    shop.parked.turn()
+    assert shop.parked.withdraw(withdrawn)
+    shop.now_ns += 3 * S
+    shop.parked.turn()
+    assert set(shop.late) == {at_provider, at_key}
+    shop.parked.ended(first, CallOutcome.OK)
+    assert len(shop.parked) == 0
+    assert shop.parked.providers is not None
+    assert (shop.parked.providers.totals().running, shop.parked.providers.totals().parked) == (0, 0)
+
+
+def test_an_order_without_a_provider_waits_for_none() -> None:
+    shop = Shop().with_providers()
+    function = key_function("task_key", "kwargs.provider kwargs.merchant")
+    assert function is not None
+    key = function("send", (), {"merchant": "m"}, {})
+    shop.run(shop.arrive(key), CallOutcome.OK)
+    assert shop.parked.providers is not None and shop.parked.providers.look() == []

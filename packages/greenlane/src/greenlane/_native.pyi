@@ -1311,11 +1311,20 @@ class Upstreams:
     def set(self, key: str, now_ns: int, rule: _UpstreamRule | None) -> None:
         """Give a key a rule of its own (it is never forgotten then), or the general one again."""
 
+    def lease(self, key: str, now_ns: int, calls: int | None) -> None:
+        """Let this process have so many calls of a key at once, of a limit that several share; None = there is none.
+
+        Calls in progress go on. A key that was forgotten has none: say it before its next order arrives.
+        """
+
     def open(self, key: str, now_ns: int) -> None:
         """Open a key's breaker by hand: its orders are parked until `close`."""
 
     def close(self, key: str, now_ns: int) -> None:
         """Close a key's breaker by hand, whyever it is open, and forget what its calls were like."""
+
+    def load(self, key: str) -> tuple[int, int]:
+        """Calls in progress and parked orders of a key. O(1)."""
 
     def look(self) -> list[KeyLook]:
         """What a person sees, by name of the key. Cost: some us a key."""

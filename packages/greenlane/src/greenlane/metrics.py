@@ -230,6 +230,9 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     ),
     "calls_saved": Counter(_counter("calls_saved", "Calls not made: the store or the upstream had the result.")),
     "calls_asked": Counter(_counter("calls_asked", "Questions to the other side how an attempt had ended.")),
+    "shares_asked": Counter(
+        _counter("shares_asked", "Questions to the store about shares of limits over all workers.")
+    ),
     "store_waits": Counter(_counter("store_waits", "Orders that waited for the store, or for another's attempt.")),
     "accepts_failed": Counter(_counter("accepts_failed", "Connections that the kernel could not hand over.")),
 }

@@ -1,8 +1,10 @@
 """The order backend over HTTP.
 
 POST /orders             {"merchant": "taco", "order": "A-17"} -> 202 as soon as the broker has it; without an id
-                         it gets one; the same id again is the same order; 503 the broker does not have it
-GET  /orders/<order>     its state: waiting, running, retrying, done, refused, dead
+                         it gets one; the same id again is the same order; 503 the broker does not have it;
+                         with "within_s": 30 it is refunded in place of being sent later than that
+GET  /orders/<order>     its state: waiting, running, retrying, done, refused, dead, cancelled, refunded
+POST /orders/<order>/cancel   202 it is not sent, unless its merchant is being called already; 409 it has ended
 GET  /live?after=0       what flows to each merchant, and what happened since (for the page)
 POST /load               {"per_s": 20}: orders that the backend makes up from now on
 POST /diversion          {"share": 0.3}: this share of the orders goes to the other worker from now on
@@ -34,11 +36,12 @@ from pos.looking import look_at_all, together
 from pos.queueing import DIVERTED, QUEUE
 from pos.surroundings import Surroundings
 
-from .orders import Orders
+from .orders import ENDED, Orders
 from .publisher import MOST_PER_S, Demand, NotTaken, Publisher
 
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FOLLOW_S: Final = 0.05
+_LONGEST_S: Final = 86_400.0
 
 
 class Backend:
@@ -66,6 +69,7 @@ class Backend:
         app = web.Application(client_max_size=1 << 16, middlewares=[_said])
         app.router.add_post("/orders", self._order)
         app.router.add_get("/orders/{order}", self._state)
+        app.router.add_post("/orders/{order}/cancel", self._cancel)
         app.router.add_get("/live", self._live)
         app.router.add_post("/load", self._load)
         app.router.add_post("/diversion", self._divert)
@@ -114,8 +118,11 @@ class Backend:
         known = self._orders.known(order)
         if known is not None and known.merchant != merchant:
             raise Wrong("place an order", "merchant", merchant, f"{known.merchant!r}, which order {order!r} went to")
+        within_s = given.get("within_s", 0)
+        if isinstance(within_s, bool) or not isinstance(within_s, int | float) or not 0 <= within_s <= _LONGEST_S:
+            raise Wrong("place an order", "within_s", within_s, f"a number from 0 to {_LONGEST_S:g}")
         try:
-            await self._accepted(order, merchant)
+            await self._accepted(order, merchant, float(within_s))
         except NotTaken as error:
             said = {"error": f"place an order: order={order!r}, expected the broker to take it ({error})",
                     "hint": "send it again with the same id"}  # fmt: skip
@@ -123,18 +130,32 @@ class Backend:
         where = f"/orders/{order}"
         return web.json_response({"order": order, "status": where}, status=202, headers={"Location": where})
 
-    async def _accepted(self, order: str, merchant: str) -> None:
+    async def _cancel(self, request: web.Request) -> web.Response:
+        name = request.match_info["order"]
+        order = self._orders.known(name)
+        if not self._around.cancelled:
+            raise Wrong("cancel an order", "order", name, "a site whose customers may cancel")
+        if order is None:
+            said = {"error": f"cancel an order: order={name[:64]!r}, expected a known id"}
+            return web.json_response(said, status=404)
+        if order.state in ENDED:
+            said = {"error": f"cancel an order: order={name!r}, expected one that has not ended", "state": order.state}
+            return web.json_response(said, status=409)
+        await asyncio.to_thread(_touch, Path(self._around.cancelled, name))
+        return web.json_response({"order": name, "state": order.state}, status=202)
+
+    async def _accepted(self, order: str, merchant: str, within_s: float = 0.0) -> None:
         """The broker has the order; it is published once, however many ask at the same time."""
         if self._orders.known(order) is not None:
             return
         placing = self._placing.get(order)
         if placing is None:
-            placing = self._placing[order] = asyncio.ensure_future(self._published(order, merchant))
+            placing = self._placing[order] = asyncio.ensure_future(self._published(order, merchant, within_s))
             placing.add_done_callback(lambda _: self._placing.pop(order, None))
         await asyncio.shield(placing)
 
-    async def _published(self, order: str, merchant: str) -> None:
-        self._orders.take([await self._publisher.publish(order, merchant)])
+    async def _published(self, order: str, merchant: str, within_s: float) -> None:
+        self._orders.take([await self._publisher.publish(order, merchant, within_s)])
 
     async def _state(self, request: web.Request) -> web.Response:
         name = request.match_info["order"]
@@ -199,6 +220,11 @@ class Backend:
 
     async def _page(self, request: web.Request) -> web.Response:
         return web.Response(text=page(), content_type="text/html", headers={"Content-Security-Policy": POLICY})
+
+
+def _touch(file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.touch()
 
 
 class Wrong(Exception):

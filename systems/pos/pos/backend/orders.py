@@ -20,8 +20,11 @@ WINDOW_S: Final = 5.0
 #: Event -> the state that an order is in afterwards.
 _STATES: Final = {
     Event.PUBLISHED: "waiting", Event.BEGAN: "running", Event.CALLED: "running", Event.FAILED: "retrying",
-    Event.DONE: "done", Event.REFUSED: "refused", Event.DEAD: "dead",
+    Event.DONE: "done", Event.REFUSED: "refused", Event.DEAD: "dead", Event.CANCELLED: "cancelled",
+    Event.REFUNDED: "refunded",
 }  # fmt: skip
+#: States that an order stays in.
+ENDED: Final = frozenset(_STATES[event] for event in TERMINAL)
 
 
 @dataclass
@@ -30,7 +33,7 @@ class Order:
 
     Args:
         merchant: whose.
-        state: waiting, running, retrying, done, refused or dead.
+        state: waiting, running, retrying, done, refused, dead, cancelled or refunded.
         published_ns, ended_ns: CLOCK_MONOTONIC; 0 = not yet.
         attempts: begun so far.
         ends: terminal lines; more than 1 is our mistake.
@@ -129,7 +132,7 @@ class Orders:
             order.ends += 1
             order.ended_ns = order.ended_ns or entry.at_ns
             flow.ended.append((entry.at_ns, (entry.at_ns - (order.published_ns or entry.at_ns)) / 1e6))
-        if order.state not in ("done", "refused", "dead"):
+        if order.state not in ENDED:
             flow.states[order.state] -= 1
             order.state = _STATES[event]
             flow.states[order.state] += 1

@@ -43,19 +43,21 @@ class Publisher:
         self._diversion = around.diversion
         self._threads = ThreadPoolExecutor(_THREADS, "publisher")
 
-    async def publish(self, order: str, merchant: str) -> Entry:
+    async def publish(self, order: str, merchant: str, within_s: float = 0.0) -> Entry:
         """The broker has the order now, on its word; the line that stands in the journal.
+
+        `within_s`: it is not sent later than that, but refunded; 0 = it never is too late.
 
         Raises:
             NotTaken: no confirmation.
         """
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._publish, order, merchant)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._publish, order, merchant, within_s)
 
-    def _publish(self, order: str, merchant: str) -> Entry:
+    def _publish(self, order: str, merchant: str, within_s: float) -> Entry:
         queue = divert(QUEUE, order, at=self._diversion) if self._diversion else QUEUE
         at_ns = time.monotonic_ns()
         try:
-            publish(self._app, order, merchant, queue=queue, confirm_timeout=_CONFIRM_S)
+            publish(self._app, order, merchant, within_s=within_s, queue=queue, confirm_timeout=_CONFIRM_S)
         except (OperationalError, OSError) as error:
             raise NotTaken(f"{type(error).__name__}: {error}") from None
         self._journal.tell(Event.PUBLISHED, order, merchant, queue, at_ns)

@@ -11,6 +11,8 @@ from greenlane_tools.lab.arguments import Values, number, one_of, options, path,
 from pos.contenders import CONTENDERS
 from pos.surroundings import QueueKind
 
+from .trouble import TROUBLES, Trouble
+
 ATTEMPTED: Final = "run the pos demo"
 _VALUES: Final = Values(ATTEMPTED, "greenlane demo pos --help lists every option")
 
@@ -24,8 +26,8 @@ STAGES: Final[dict[Preset, tuple[str, ...]]] = {
     "doordash": ("saturated", "offered"),
 }
 _WHO: Final[dict[Preset, tuple[str, ...]]] = {
-    "ten-merchants": tuple(CONTENDERS),
-    "doordash": tuple(name for name in CONTENDERS if name in ("prefork-4", "gevent-200", "greenlane")),
+    "ten-merchants": tuple(name for name in CONTENDERS if name != "prefork-3"),
+    "doordash": ("prefork-3", "prefork-4", "gevent-200", "greenlane"),
 }
 #: Stage -> seconds of a run.
 SECONDS: Final = {"slow-merchant": 35.0, "capacity": 12.0, "saturated": 20.0, "offered": 20.0}
@@ -50,6 +52,8 @@ class Options:
     repetitions: int = whole(1, 1, 100, "interleaved runs that make up a row")
     per_s: float = number(100.0, 1, 500, "orders a second in the slow-merchant run")
     slow_s: float = number(30.0, 0.1, 50, "what a call takes at the slow merchant there")
+    calls: int = whole(1, 1, 3, "API calls of an order: 1, or 3 (menu, order, confirmation) that share its time")
+    trouble: Trouble = one_of(tuple(TROUBLES), "; ".join(f"{name}: {what}" for name, what in TROUBLES.items()))
     queues: QueueKind = one_of(("classic", "quorum"), "RabbitMQ's kind of queue: classic or quorum")
     json: bool = switch("one JSON object on stdout in place of the tables")
     out: Path = path("out/demo/pos", "folder for raw samples and rows")

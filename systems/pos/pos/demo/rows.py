@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from greenlane_tools.lab.demo import Json, percentiles, shares
-from pos.merchants.names import SLOW
 
 from . import article
 from .run import Result, slots
@@ -33,7 +32,8 @@ def rows_of(result: Result) -> list[Json]:
 
 
 def _slow(contender: str, stage: str, runs: Sequence[Json], merchant_class: str) -> Json:
-    mine = [[one for one in run["orders"] if (one[0] == SLOW) == (merchant_class == "slow")] for run in runs]
+    is_slow = merchant_class == "slow"
+    mine = [[one for one in run["orders"] if (one[0] in run["troubled"]) == is_slow] for run in runs]
     orders = [one for each in mine for one in each]
     seconds = sum(max(due_ms for _, due_ms, _, _ in run["orders"]) for run in runs) / 1e3
     done = sorted(done_ms for *_, done_ms in orders if done_ms is not None)
@@ -129,5 +129,6 @@ def _parked(runs: Sequence[Json]) -> int | None:
 def _running(runs: Sequence[Json], merchant_class: str) -> int:
     """The most calls at one merchant of the class at once."""
     is_slow = merchant_class == "slow"
-    seen: list[int] = [most for run in runs for name, most in run["running_most"].items() if (name == SLOW) == is_slow]
-    return max(seen)
+    return max(
+        most for run in runs for name, most in run["running_most"].items() if (name in run["troubled"]) == is_slow
+    )

@@ -11,12 +11,12 @@ from greenlane_tools.lab.run.performed import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import written
 from pos.contenders import CONTENDERS
-from pos.merchants.names import SLOW
 from pos.site import Plan, Site
 
 from . import article
 from .options import Options
 from .stages import offered, saturated, slow
+from .trouble import course
 
 Json = dict[str, Any]
 #: What a call takes at a merchant that is well.
@@ -43,7 +43,9 @@ def run(options: Options, talk: Talk) -> Result:
     call_ms, work_ms = (article.CALL_MS, article.WORK_MS) if is_article else (WELL_MS, WORK_MS)
     talk.say(f"about {max(1, round(minutes(options)))} min; starting RabbitMQ and ten merchants …")
     runs: dict[str, dict[str, list[Json]]] = {stage: {} for stage in options.stages}
-    plan = Plan(law={"median_ms": call_ms, "p99_ms": call_ms}, work_ms=work_ms, queue_kind=options.queues)
+    plan = Plan(
+        law={"median_ms": call_ms, "p99_ms": call_ms}, work_ms=work_ms, calls=options.calls, queue_kind=options.queues
+    )
     with Site(plan) as site:
         for repetition in range(options.repetitions):
             for stage in options.stages:
@@ -59,10 +61,12 @@ def run(options: Options, talk: Talk) -> Result:
 def _one(site: Site, options: Options, stage: str, name: str, prefix: str, talk: Talk) -> Json:
     seconds = options.seconds_of(stage)
     if stage == "slow-merchant":
-        site.set_law(SLOW, median_ms=options.slow_s * 1e3)
-        found = slow(site, name, prefix, options.per_s, seconds, talk)
-        site.set_law(SLOW, median_ms=WELL_MS)
-        return found
+
+        def set_slow(merchant: str, is_slow: bool) -> None:
+            site.set_law(merchant, median_ms=options.slow_s * 1e3 if is_slow else WELL_MS)
+
+        way = course(options.trouble)
+        return slow(site, name, prefix, options.per_s, seconds, talk, way=way, set_slow=set_slow)
     if stage == "capacity":
         return saturated(site, name, prefix, WELL_MS / 1e3, seconds, talk)
     call_s = article.CALL_MS / 1e3
@@ -80,7 +84,7 @@ def minutes(options: Options) -> float:
 
 def _said(found: Json) -> str:
     if "orders" in found:
-        well = [done for merchant, _, _, done in found["orders"] if merchant != SLOW]
+        well = [done for merchant, _, _, done in found["orders"] if merchant not in found["troubled"]]
         return f"{sum(done is not None for done in well)} of {len(well)} orders of the other merchants done"
     return f"{len(found['done_ms'])} orders in {found['usage']['wall_ns'] / 1e9:.1f} s"
 

@@ -3,53 +3,68 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any, Final
 
 from greenlane_tools.lab.run.talk import Talk
 from pos.contenders import CONTENDERS
 from pos.journal import Entry, Event
-from pos.merchants.names import SLOW
 from pos.site import Site
 
 from .load import OpenLoop, preload
-from .turn import Turn, effects, ended, failures, lost, turn
+from .trouble import Course, course
+from .turn import Turn, Usage, effects, ended, failures, lost, turn
 
+ONE_SLOW: Final = course("one-slow")
 #: What is done so long after the last publish counts.
 SETTLE_S: Final = 5.0
 _TAIL_S: Final = 0.3
 
 
 def slow(
-    site: Site, contender: str, prefix: str, per_s: float, seconds: float, talk: Talk, settle_s: float = SETTLE_S
+    site: Site, contender: str, prefix: str, per_s: float, seconds: float, talk: Talk, settle_s: float = SETTLE_S,
+    way: Course = ONE_SLOW, set_slow: Callable[[str, bool], object] = lambda _name, _slow: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """One run, raw: a line for each order, and what the worker used."""
+    """One run, raw: a line for each order, and what the worker used. `set_slow` makes a merchant slow, or well."""
     merchants = site.around.names()
     site.forget()
-    warm = [(f"{prefix}w-{number}", name) for number, name in enumerate(merchants) if name != SLOW]
+    warm = [(f"{prefix}w-{number}", name) for number, name in enumerate(merchants) if name not in way.troubled]
+    for _, name, is_slow in (law for law in way.laws if law[0] == 0):
+        set_slow(name, is_slow)
     for order, merchant in warm:
         site.publish(order, merchant)
     with turn(site, contender) as running:
         start_s = running.first()
         running.until_done(len(warm))
         load = OpenLoop(site.app, prefix, merchants, per_s, seconds)
+        flood = OpenLoop(
+            site.app, f"{prefix}f", way.troubled[:1], way.flood_per_s or 1.0, seconds * bool(way.flood_per_s)
+        )
         load.start()
+        flood.start()
         try:
+            before = Usage()
+            for share, name, is_slow in (law for law in way.laws if law[0] > 0):
+                before += running.used(load.due_ns(0) + int(share * seconds * 1e9))
+                set_slow(name, is_slow)
             last_ns = load.due_ns(len(load.orders) - 1)
             talk.progress(f"{contender}: {len(load.orders)} orders in {seconds:g} s, then {settle_s:g} s")
             until_ns = last_ns + int(settle_s * 1e9)
-            used = running.used(until_ns)
+            used = before + running.used(until_ns)
             lag_ms = load.wait()
         finally:
             load.stop()
+            flood.stop()
+            for name in way.troubled:
+                set_slow(name, False)
         running.used(until_ns + int(_TAIL_S * 1e9))
         running_most = {name: site.effects(name)["running_most"] for name in merchants}
     entries = running.entries
-    missing = lost(site, [order for order, _ in load.orders], ended(entries))
+    missing = lost(site, [order for order, _ in [*load.orders, *flood.orders]], ended(entries))
     orders = _orders(load, entries, until_ns)
     return {
-        "contender": contender, "orders": orders, "start_s": start_s, "lag_ms": lag_ms,
+        "contender": contender, "troubled": list(way.troubled), "orders": orders, "start_s": start_s, "lag_ms": lag_ms,
         "until_ms": (until_ns - load.due_ns(0)) / 1e6, "running_most": running_most,
         "lost": missing, "errors": failures(running.entries, prefix), **effects(site, prefix, merchants),
         "usage": vars(used),

@@ -42,6 +42,14 @@ class Usage:
     processes: int = 0
     parked_most: int | None = None
 
+    def __add__(self, other: Usage) -> Usage:
+        """Of two stretches of time, one."""
+        parked = [each.parked_most for each in (self, other) if each.parked_most is not None]
+        return Usage(
+            self.cpu_ns + other.cpu_ns, self.wall_ns + other.wall_ns, max(self.pss_mb, other.pss_mb),
+            max(self.processes, other.processes), max(parked, default=None),
+        )  # fmt: skip
+
 
 @dataclass
 class Turn:

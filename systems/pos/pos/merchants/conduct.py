@@ -40,16 +40,25 @@ class Conduct:
         # The loop itself holds no task that nobody waits for.
         self._works: set[asyncio.Future[None]] = set()
 
+    async def part(self, of: int) -> None:
+        """One of so many calls of an order, beside the one that places it: it takes its part of the order's time."""
+        self.desk.began()
+        try:
+            await asyncio.sleep(self.law.delay_s(self._source) / of)
+        finally:
+            self.desk.left("part")
+
     @asynccontextmanager
-    async def call(self, order: str) -> AsyncIterator[Verdict]:
+    async def call(self, order: str, of: int = 1) -> AsyncIterator[Verdict]:
         """Takes an order in; the block answers as the verdict says, or never begins when the merchant hangs.
 
-        A caller that goes away takes nothing back: what has arrived is carried out.
+        A caller that goes away takes nothing back: what has arrived is carried out. `of`: the order's calls, among
+        which its time is divided.
         """
         turn = self.law.turn(self._source)
         known = self.desk.knows(order)
         self.desk.called(order)
-        work = asyncio.ensure_future(self._carried_out(order, turn))
+        work = asyncio.ensure_future(self._carried_out(order, turn, of))
         self._works.add(work)
         work.add_done_callback(self._works.discard)
         try:
@@ -61,9 +70,9 @@ class Conduct:
         finally:
             self.desk.left(turn.value)
 
-    async def _carried_out(self, order: str, turn: Turn) -> None:
+    async def _carried_out(self, order: str, turn: Turn, of: int) -> None:
         law = self.law
-        await asyncio.sleep(law.delay_s(self._source))
+        await asyncio.sleep(law.delay_s(self._source) / of)
         if turn in (Turn.WELL, Turn.LIE, Turn.HANG) or (turn is Turn.RESET and self._source.random() < 0.5):
             self.desk.effect(order, idempotent=law.idempotent)
 
@@ -86,8 +95,12 @@ class Desk:
         self.running_most = 0
 
     def called(self, order: str) -> None:
-        """A call arrived."""
+        """A call for an order arrived."""
         self._calls[order] += 1
+        self.began()
+
+    def began(self) -> None:
+        """A call arrived."""
         self.running += 1
         self.running_most = max(self.running_most, self.running)
 

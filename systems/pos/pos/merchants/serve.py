@@ -1,11 +1,14 @@
 """One merchant as a process: `python -m pos.merchants.serve --name taco --port 20001 --law '{"median_ms": 300}'`.
 
+    GET  /menu               200 after a while
     POST /orders/<order>     places it: 201 carried out, 200 was carried out before, 500 an error
+    POST /orders/<order>/confirm   200 after a while, 404 not known
     GET  /orders/<order>     200 carried out, 404 not known, 501 this merchant does not tell
     GET  /law, POST /law     {"median_ms": 300, "p99_ms": 300, "error_frac": 0, …}: some of it changes some of it
     GET  /effects            calls, effects, and how many of them were repeated or doubled; ?orders=1 for each order
     POST /effects            forgets them
 
+An order's time is divided among its calls where they say `?of=3`; without it, all of it is that of placing it.
 With --grpc-port orders are taken there too: the unary methods of names.py, JSON both ways.
 """
 
@@ -36,7 +39,9 @@ class Counter:
     def application(self) -> web.Application:
         """Its routes."""
         app = web.Application(client_max_size=1 << 20)
+        app.router.add_get("/menu", self._menu)
         app.router.add_post("/orders/{order}", self._place)
+        app.router.add_post("/orders/{order}/confirm", self._confirm)
         app.router.add_get("/orders/{order}", self._ask)
         app.router.add_get("/law", self._law)
         app.router.add_post("/law", self._change)
@@ -44,9 +49,17 @@ class Counter:
         app.router.add_post("/effects", self._forget)
         return app
 
+    async def _menu(self, request: web.Request) -> web.Response:
+        await self._conduct.part(_calls(request))
+        return web.json_response({"dishes": ["the usual"]})
+
+    async def _confirm(self, request: web.Request) -> web.Response:
+        await self._conduct.part(_calls(request))
+        return web.json_response({}, status=200 if self._conduct.desk.knows(request.match_info["order"]) else 404)
+
     async def _place(self, request: web.Request) -> web.Response:
         await request.read()
-        async with self._conduct.call(request.match_info["order"]) as verdict:
+        async with self._conduct.call(request.match_info["order"], _calls(request)) as verdict:
             if verdict.turn is Turn.RESET and request.transport is not None:
                 request.transport.abort()
             if verdict.turn is not Turn.WELL:
@@ -78,6 +91,12 @@ class Counter:
     async def _forget(self, request: web.Request) -> web.Response:
         self._conduct.desk.clear()
         return await self._effects(request)
+
+
+def _calls(request: web.Request) -> int:
+    """Of an order, as the caller says."""
+    said = request.query.get("of", "1")
+    return int(said) if said in ("1", "2", "3") else 1
 
 
 def grpc_server(conduct: Conduct, port: int) -> Any:

@@ -6,7 +6,7 @@ const LAWS = {
   slow: { median_ms: 30000, p99_ms: 30000, error_frac: 0, lie_frac: 0, hang_frac: 0, reset_frac: 0 },
   fails: { median_ms: 300, p99_ms: 300, error_frac: 1, lie_frac: 0, hang_frac: 0, reset_frac: 0 },
 };
-const STATE = { published: "waiting", began: "running", called: "running", failed: "retrying", done: "done", refused: "dead", dead: "dead" };
+const STATE = { published: "waiting", began: "running", called: "running", failed: "retrying", done: "done", refused: "dead", dead: "dead", cancelled: "dead", refunded: "dead" };
 const find = id => document.getElementById(id);
 const rows = new Map();
 const still = matchMedia("(prefers-reduced-motion: reduce)");

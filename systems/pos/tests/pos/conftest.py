@@ -40,7 +40,7 @@ class Backend:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     if not list(DEBIAN.glob("rabbitmq_server-*")) or shutil.which("epmd") is None:
         pytest.skip("no rabbitmq-server")
-    plan = Plan(MERCHANTS, law={"median_ms": 20, "p99_ms": 20}, work_ms=0.1, call_s=2.0, diverts=True)
+    plan = Plan(MERCHANTS, law={"median_ms": 20, "p99_ms": 20}, work_ms=0.1, call_s=2.0, cancels=True, diverts=True)
     with Site(plan, tmp_path_factory.mktemp("pos")) as running:
         running.start_worker("gevent-200")
         running.start_worker("greenlane", DIVERTED)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -76,3 +78,44 @@ def test_a_merchant_is_asked(merchant: Answer, status_line: str, known: bool | N
 def test_a_merchant_that_cannot_say_is_asked_later(merchant: Answer) -> None:
     with pytest.raises(Unknown):
         merchant("500 No").has("taco", "o-1")
+
+
+def of_three(port: int) -> Merchants:
+    return Merchants(Surroundings(broker="", merchants={"taco": f"http://127.0.0.1:{port}"}, call_s=5, calls=3))
+
+
+@pytest.mark.parametrize(
+    ("fails", "error", "asked"),
+    [
+        ("", None, ["GET /menu?of=3", "POST /orders/o-1?of=3", "POST /orders/o-1/confirm?of=3"]),
+        ("/menu", Failed, ["GET /menu?of=3"]),
+        ("/orders/o-1?", Unknown, ["GET /menu?of=3", "POST /orders/o-1?of=3"]),
+        ("/confirm", Unknown, ["GET /menu?of=3", "POST /orders/o-1?of=3", "POST /orders/o-1/confirm?of=3"]),
+    ],
+)
+def test_an_order_of_three_calls_ends_at_the_first_that_fails(
+    fails: str, error: type[CallError] | None, asked: list[str]
+) -> None:
+    seen: list[str] = []
+
+    class Counter(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            seen.append(f"{self.command} {self.path}")
+            self.send_response(500 if fails and fails in self.path else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_POST = do_GET
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Counter) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with pytest.raises(error) if error else contextlib.nullcontext():
+            of_three(server.server_address[1]).place("taco", "o-1")
+        server.shutdown()
+    assert seen == asked

@@ -16,6 +16,8 @@ from pos.demo.options import Options, parse
 from pos.demo.rows import rows_of
 from pos.demo.run import Result
 from pos.demo.stages import rate_per_s, waiting_most
+from pos.demo.trouble import TROUBLES, course
+from pos.demo.turn import Usage
 from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, shown, verdicts_of
 
 USAGE = {"cpu_ns": 2 * 10**9, "wall_ns": 10 * 10**9, "pss_mb": 60.0, "processes": 1, "parked_most": None}
@@ -28,9 +30,9 @@ def slow_run(contender: str, healthy: list[float | None], **changed: Any) -> dic
         orders.append(["taco", number * 100.0, 1.0 if done is not None else None, done])
         orders.append(["bento", number * 100.0 + 50, 1.0, None])
     run = {
-        "contender": contender, "orders": orders, "start_s": 0.5, "lag_ms": 1.0, "until_ms": 5_000.0,
-        "running_most": {"taco": 3, "bento": 20}, "lost": 0, "calls_repeated": 0, "effects_doubled": 0, "errors": 0,
-        "usage": USAGE,
+        "contender": contender, "troubled": ["bento"], "orders": orders, "start_s": 0.5, "lag_ms": 1.0,
+        "until_ms": 5_000.0, "running_most": {"taco": 3, "bento": 20}, "lost": 0, "calls_repeated": 0,
+        "effects_doubled": 0, "errors": 0, "usage": USAGE,
     }  # fmt: skip
     return {**run, **changed}
 
@@ -55,16 +57,17 @@ def test_what_nobody_says_is_everybody_in_both_stages() -> None:
 def test_a_preset_has_its_own_stages_and_contenders() -> None:
     options = parse(["--preset", "doordash", "--seconds", "5"])
     assert isinstance(options, Options)
-    assert options.stages == ("saturated", "offered") and options.contenders[:2] == ("prefork-4", "gevent-200")
+    assert options.stages == ("saturated", "offered") and options.contenders[:2] == ("prefork-3", "prefork-4")
     assert options.seconds_of("offered") == 5
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--contenders", "gevent"], "some of prefork-4"),
+        (["--contenders", "gevent"], "some of prefork-3"),
         (["--contenders", "gevent-200,gevent-200"], "each once"),
-        (["--contenders", ""], "some of prefork-4"),
+        (["--contenders", ""], "some of prefork-3"),
+        (["--trouble", "three-slow"], "one of one-slow, two-slow, recovers, flood"),
         (["--preset", "lyft"], "one of ten-merchants, doordash"),
         (["--stages", "saturated"], "some of slow-merchant, capacity"),
         (["--seconds", "0"], "a number from 1 to 3600"),
@@ -200,3 +203,25 @@ def test_bounds_are_those_of_the_settings_that_the_worker_runs_with() -> None:
 
 def test_there_is_no_verdict_without_greenlane() -> None:
     assert verdicts_of(Result({"capacity": {"prefork-4": [full_run("prefork-4", 130)]}}, 10)) == []
+
+
+def test_orders_of_both_slow_merchants_are_those_of_the_slow_class() -> None:
+    run = slow_run("greenlane", [300.0] * 10, troubled=["bento", "taco"], running_most={"taco": 3, "bento": 20, "a": 1})
+    run["orders"].append(["a", 0.0, 1.0, 310.0])
+    healthy, slow = rows_of(Result({"slow-merchant": {"greenlane": [run]}}, 3))
+    assert (healthy["samples"], healthy["running_max"]) == (1, 1)
+    assert (slow["samples"], slow["running_max"]) == (20, 20)
+
+
+def test_each_trouble_says_whose_orders_it_is_about() -> None:
+    assert {name: len(course(name).troubled) for name in TROUBLES} == {
+        "one-slow": 1, "two-slow": 2, "recovers": 1, "flood": 1,
+    }  # fmt: skip
+    assert course("recovers").laws == ((0.0, "bento", True), (0.5, "bento", False))
+    assert course("flood").laws == () and course("flood").flood_per_s > 100
+
+
+def test_what_two_stretches_of_a_run_used_is_one_usage() -> None:
+    one, two = Usage(10, 100, 5.0, 2, None), Usage(1, 10, 7.0, 2, 3)
+    assert one + two == two + one == Usage(11, 110, 7.0, 2, 3)
+    assert Usage() + one == one

@@ -130,3 +130,23 @@ def test_who_does_not_tell_says_so_of_known_and_unknown_alike() -> None:
     conduct = Conduct("taco", AT_ONCE.changed({"askable": False}))
     asyncio.run(placed(conduct, "a"))
     assert conduct.asked("a") is None and conduct.asked("b") is None
+
+
+def test_an_order_s_time_is_divided_among_its_calls() -> None:
+    slept: list[float] = []
+
+    async def noted(seconds: float) -> None:
+        slept.append(seconds)
+
+    async def all_of_them() -> None:
+        conduct = Conduct("taco", Law(300, 300))
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr("pos.merchants.conduct.asyncio.sleep", noted)
+            await conduct.part(3)
+            async with conduct.call("o-1", 3):
+                pass
+            await conduct.part(3)
+        assert (conduct.desk.running, conduct.desk.knows("o-1"), conduct.desk.look()["calls"]) == (0, True, 1)
+
+    asyncio.run(all_of_them())
+    assert slept == pytest.approx([0.1, 0.1, 0.1])

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from pos.backend.orders import ENDED
 from pos.journal import Follower, ends
-from pos.queueing import DEAD
+from pos.queueing import DEAD, DIVERTED
 from pos.site import Site
 from tests.pos.conftest import MERCHANTS, Backend
 
@@ -29,7 +30,7 @@ def until(reached: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
 def ended(backend: Backend, order: str) -> dict[str, Any]:
     def reached() -> dict[str, Any] | None:
         _, found = backend.ask(f"/orders/{order}")
-        return found if found.get("state") in ("done", "refused", "dead") else None
+        return found if found.get("state") in ENDED else None
 
     found: dict[str, Any] = until(reached, f"an end of order {order}")
     return found
@@ -75,6 +76,7 @@ def test_an_order_without_an_id_gets_one(backend: Backend) -> None:
         ("/orders", {"merchant": "taco", "order": "a b"}, "order='a b', expected an id"),
         ("/orders", {"merchant": "taco", "order": 7}, "order=7, expected an id"),
         ("/orders", {"merchant": "taco", "order": "x" * 65}, "expected an id"),
+        ("/orders", {"merchant": "taco", "within_s": -1}, "expected a number from 0"),
         ("/load", {"per_s": -1}, "expected a number from 0"),
         ("/load", {"per_s": True}, "expected a number from 0"),
         ("/diversion", {"share": 1.5}, "expected a number from 0 to 1"),
@@ -162,3 +164,29 @@ def test_made_up_orders_flow_until_they_are_stopped(backend: Backend) -> None:
     live = backend.ask("/live?after=0")[1]
     assert {event[3] for event in live["events"]} >= set(MERCHANTS) and live["refused"] == 0
     assert backend.ask(f"/live?after={live['number'] + 10**6}")[1]["events"] == []
+
+
+@pytest.mark.parametrize("queue", ["orders", DIVERTED])
+def test_what_is_cancelled_or_too_late_when_its_turn_comes_is_not_sent(
+    site: Site, backend: Backend, queue: str
+) -> None:
+    backend.ask("/diversion", {"share": 0 if queue == "orders" else 1})
+    until(lambda: backend.ask("/live?after=0")[1]["diversion"]["share"] == (queue == DIVERTED), "a diversion")
+    time.sleep(1.5)  # producers look once a second
+    contender = "gevent-200" if queue == "orders" else "greenlane"
+    site.workers.pop(contender).end(5)
+    try:
+        taken, late, sent = (f"{name}-{queue}" for name in ("taken", "late", "sent"))
+        assert backend.ask("/orders", {"merchant": "taco", "order": taken, "within_s": 600})[0] == 202
+        assert backend.ask("/orders", {"merchant": "taco", "order": late, "within_s": 0.1})[0] == 202
+        assert backend.ask("/orders", {"merchant": "taco", "order": sent, "within_s": 600})[0] == 202
+        assert backend.ask(f"/orders/{taken}/cancel", {})[0] == 202
+    finally:
+        site.start_worker(contender, queue)
+    assert [ended(backend, order)["state"] for order in (taken, late, sent)] == ["cancelled", "refunded", "done"]
+    seen = site.effects("taco", orders=True)["of_order"]
+    assert taken not in seen and late not in seen and seen[sent] == [1, 1]
+    status, said = backend.ask(f"/orders/{sent}/cancel", {})
+    assert (status, said["state"]) == (409, "done")
+    assert backend.ask("/orders/nobody/cancel", {})[0] == 404
+    backend.ask("/diversion", {"share": 0})

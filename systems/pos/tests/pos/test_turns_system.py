@@ -10,6 +10,7 @@ import pytest
 
 from greenlane_tools.lab.run.talk import LiveTalk
 from pos.demo.stages import offered, saturated, slow
+from pos.demo.trouble import course
 from pos.merchants.names import SLOW
 from pos.site import Site
 
@@ -56,3 +57,27 @@ def test_a_full_queue_and_an_even_rate_are_measured_in_a_window_of_their_own(alo
     # A machine that is busy with something else has a longer window, and answers after it.
     assert len(even["latency_ms"]) >= 8 and any(even["latency_ms"])
     assert (even["lost"], even["calls_repeated"]) == (0, 0)
+
+
+def test_a_loop_without_celery_does_the_orders_of_http_and_grpc_merchants_once(alone: Site) -> None:
+    found = slow(alone, "asyncio-200", prefix("loop"), per_s=30, seconds=1.0, talk=TALK, settle_s=2.0)
+    assert all(done is not None for *_, done in found["orders"])
+    assert (found["lost"], found["effects_doubled"], found["calls_repeated"], found["errors"]) == (0, 0, 0, 0)
+
+
+def test_a_merchant_becomes_slow_before_the_first_order_and_well_in_the_middle_of_the_run(alone: Site) -> None:
+    told: list[tuple[str, bool]] = []
+
+    def set_slow(name: str, is_slow: bool) -> None:
+        told.append((name, is_slow))
+        alone.set_law(name, median_ms=700 if is_slow else 20)
+
+    way = course("recovers")
+    found = slow(
+        alone, "gevent-200", prefix("recovers"), per_s=30, seconds=2.0, talk=TALK, settle_s=2.0, way=way,
+        set_slow=set_slow,
+    )  # fmt: skip
+    assert told == [(SLOW, True), (SLOW, False), (SLOW, False)]
+    took = [done for merchant, _, _, done in found["orders"] if merchant == SLOW and done is not None]
+    assert max(took) > 700 and min(took) < 700
+    assert (found["lost"], found["troubled"]) == (0, [SLOW])

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from greenlane.errors import StoreRefused
 from greenlane_work.store.record import NotARecord, Record, State, decoded, encoded
 from greenlane_work.store.rules import Found, Operation, Outcomes
+from greenlane_work.store.shared import Ask, Share
 
 __all__ = ["Backend", "Leaseholder", "OneConnection", "Retention", "Tidied", "changed", "found", "owners", "readable"]
 
@@ -60,6 +61,9 @@ class Backend(Protocol):
 
     def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
         """Apply a batch in one transaction; it is durable when this returns. `renew`: the owner's lease, too."""
+
+    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
+        """Give the owner its shares of limits in one transaction; see `shared`. `renew`: its lease, too."""
 
     def leave(self, owner: Leaseholder) -> None:
         """End the owner's lease now: what it still had running is in doubt."""

@@ -1,7 +1,7 @@
 """The store's thread: what has come in since the last commit is the next batch, and one commit serves all of it.
 
 Under little load an operation is alone in its commit and waits for nothing; under more of it a commit begins at the
-earliest 5 ms after the one before, so that several share one; under much of it many share one anyway.
+earliest 10 ms after the one before, so that several share one; under much of it many share one anyway.
 
 A store that fails is tried again, in the order in which things were asked, until it works. Endings (`done` and its
 like) stay until then, however long; a question whose caller has left is taken back: out of the queue, or by a
@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from greenlane.errors import StoreError, StoreRefused
@@ -22,6 +22,7 @@ from greenlane_work.store.backend import Backend, Leaseholder, Tidied
 from greenlane_work.store.item import Item, withdrawal
 from greenlane_work.store.record import State
 from greenlane_work.store.rules import Answer, Kind, Outcomes
+from greenlane_work.store.shared import Ask, Share
 from greenlane_work.store.waiting import NS, Bell, RealBell, now_ns
 
 __all__ = ["Committer", "Counts", "closed"]
@@ -29,8 +30,9 @@ __all__ = ["Committer", "Counts", "closed"]
 #: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
 _MOST: Final = 256
 #: A commit begins so long after the one before, unless 16 operations wait. One that comes alone is served at once. At
-#: 250 orders/s a commit then serves some three operations instead of one, for as many ms of latency: less CPU an order.
-_SPACING_NS: Final = 5_000_000
+#: 250 orders/s a commit then serves some five operations instead of one, for as many ms of latency: less CPU an order,
+#: since each commit gives the GIL away a dozen times.
+_SPACING_NS: Final = 10_000_000
 _ENOUGH: Final = 16
 #: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
 _RETRY_S: Final = (0.02, 1.0)
@@ -50,6 +52,7 @@ class Counts:
     commits: int = 0
     failures: int = 0
     withdrawn: int = 0
+    shares: int = 0
     forgotten: int = 0
 
 
@@ -108,6 +111,27 @@ class Committer:
                 self._visits.append(visit)
         self.bell.ring()
         return not self.ended
+
+    def share(self, asked: Sequence[Ask], told: Callable[[list[Share] | StoreError], object]) -> bool:
+        """Have shares of limits decided, on the thread; False = it has ended, and nobody is told."""
+
+        def go(backend: Backend) -> None:
+            began_ns = now_ns()
+            renew = self._third_over()
+            try:
+                given = backend.share(asked, self._owner, renew)
+            except StoreError as error:
+                told(error)
+                return
+            except Exception as error:
+                told(_unforeseen("share limits in the store", self._backend.place, error))
+                return
+            if renew:
+                self._renewed(began_ns)
+            self.counts.shares += 1
+            told(given)
+
+        return self.visit(go)
 
     def finish(self, within_s: float) -> None:
         """Apply what is there and end, after this many seconds at the latest."""
@@ -201,14 +225,17 @@ class Committer:
         self.counts.operations += len(batch)
         self.counts.commits += 1
         if renewed_ns:
-            # Others may have taken over what had begun before: a renewal does not bring it back.
-            self._lapses += 0 < self.lease_until_ns <= now_ns()
-            self.lease_until_ns = renewed_ns + int(self._owner.lease_s * NS)
+            self._renewed(renewed_ns)
         for item, outcome in zip(batch, outcomes, strict=True):
             self._note(item, outcome)
             if not item.settle(outcome) and _claims(item, outcome):
                 self.counts.withdrawn += 1
                 self._again([withdrawal(item.operation)])
+
+    def _renewed(self, began_ns: int) -> None:
+        # Others may have taken over what had begun before: a renewal does not bring it back.
+        self._lapses += 0 < self.lease_until_ns <= now_ns()
+        self.lease_until_ns = began_ns + int(self._owner.lease_s * NS)
 
     def _note(self, item: Item, outcome: Answer | StoreRefused) -> None:
         """Keep count of what runs here: the lease is renewed as long as something does."""

@@ -22,6 +22,7 @@ from greenlane_work.drivers import psycopg_for, without_password
 from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
+from greenlane_work.store.shared import Ask, Share, shared_out, workers_in
 
 __all__ = ["Postgres"]
 
@@ -61,6 +62,16 @@ _WRITE: Final = (
     " FROM unnest(%s::text[], %s::text[], %s::bytea[]) AS n (key, state, record) WHERE o.key = n.key"
 )
 _EMPTY: Final = "DELETE FROM greenlane_orders WHERE key = ANY (%s) AND record = ''"
+# Limits that workers share; rows stay, one for each key that ever had one.
+_LIMITS: Final = 'CREATE TABLE IF NOT EXISTS greenlane_limits (key text COLLATE "C" PRIMARY KEY, record text NOT NULL)'
+_LIMIT_PLACES: Final = (
+    "INSERT INTO greenlane_limits SELECT key, '' FROM unnest(%s::text[]) AS given (key) ON CONFLICT (key) DO NOTHING"
+)
+_LIMIT_READ: Final = "SELECT key, record FROM greenlane_limits WHERE key = ANY (%s) ORDER BY key FOR UPDATE"
+_LIMIT_WRITE: Final = (
+    "UPDATE greenlane_limits AS o SET record = n.record FROM unnest(%s::text[], %s::text[]) AS n (key, record)"
+    " WHERE o.key = n.key"
+)
 _FORGET: Final = (
     "DELETE FROM greenlane_orders WHERE key IN (SELECT key FROM greenlane_orders WHERE state = %s"
     " AND changed < clock_timestamp() - %s * interval '1 second' LIMIT %s FOR UPDATE SKIP LOCKED)"
@@ -93,6 +104,8 @@ class Postgres(OneConnection):
         self.blocks = self._psycopg.waiting.wait is getattr(self._psycopg.waiting, "wait_c", None)
         self._url = _with_defaults(url)
         self._retention = retention
+        # The table of limits is there.
+        self._shares = False
 
     def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
         """Apply a batch; see `Backend`. Cost: two round trips and one commit, whatever the batch holds."""
@@ -119,6 +132,26 @@ class Postgres(OneConnection):
             if any(record is None for record in records.values()):
                 connection.execute(_EMPTY, (keys,))
         return outcomes
+
+    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
+        """Give shares of limits; see `Backend`. Cost: a few round trips and one commit."""
+        keys = sorted(ask.key for ask in asked)
+        with self._transaction("share limits in the store", pipelined=True) as connection:
+            connection.execute(_RULES)
+            if not self._shares:
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+                connection.execute(_LIMITS)
+            if renew:
+                connection.execute(_RENEW, (owner.name, owner.lease_s))
+            connection.execute(_LIMIT_PLACES, (keys,))
+            before = dict(connection.execute(_LIMIT_READ, (keys,)).fetchall())
+            left_s = self._left_s(connection, sorted(workers_in(before.values()) - {owner.name}))
+            written, given = shared_out(before, asked, owner.name, lambda name: left_s.get(name, 0.0), time.time())
+            new = [(key, text) for key, text in written.items() if text != before[key]]
+            if new:
+                connection.execute(_LIMIT_WRITE, [list(column) for column in zip(*new, strict=True)])
+        self._shares = True
+        return given
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""

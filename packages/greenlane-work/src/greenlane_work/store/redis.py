@@ -25,6 +25,7 @@ from greenlane_work.drivers import redis_client, redis_for, without_password
 from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
+from greenlane_work.store.shared import Ask, Share, shared_out, workers_in
 
 __all__ = ["Redis"]
 
@@ -77,6 +78,40 @@ class Redis(OneConnection):
         raise StoreUnavailable(
             "write to the store", name="store", value=self.place, rule="orders that others leave alone"
         )
+
+    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
+        """Give shares of limits; see `Backend`. Cost: three round trips, and further ones for keys that others change.
+
+        A row lives for ten leases after its last change, and is written again with each renewal.
+        """
+        given: dict[str, Share] = {}
+        with self._client("share limits in the store") as client:
+            if renew:
+                client.set(self._owner(owner.name), b"1", px=max(int(owner.lease_s * 1000), 1))
+            for _ in range(_ROUNDS):
+                left = [ask for ask in asked if ask.key not in given]
+                if not left:
+                    return [given[ask.key] for ask in asked]
+                given |= self._shared(client, left, owner, renew)
+        rule = "limits that others leave alone"
+        raise StoreUnavailable("share limits in the store", name="store", value=self.place, rule=rule)
+
+    def _shared(self, client: Any, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> dict[str, Share]:
+        """Read, decide and replace; gives the shares of the keys that nobody else changed meanwhile."""
+        names = [f"{self._prefix}limit:{ask.key}" for ask in asked]
+        raw = dict(zip((ask.key for ask in asked), client.mget(names), strict=True))
+        before = {key: text.decode(errors="replace") for key, text in raw.items() if text is not None}
+        left_s = self._left_s(client, sorted(workers_in(before.values()) - {owner.name}))
+        written, given = shared_out(before, asked, owner.name, lambda name: left_s.get(name, 0.0), time.time())
+        pipeline = client.pipeline(transaction=False)
+        new = [key for key, text in written.items() if renew or text != before.get(key, "")]
+        for key in new:
+            there = raw[key]
+            sha = hashlib.sha1(there).hexdigest() if there is not None else ""
+            keep_ms = max(int(owner.lease_s * 10_000), 1)
+            pipeline.eval(_REPLACE, 1, f"{self._prefix}limit:{key}", sha, written[key] or "{}", keep_ms)
+        lost = {key for key, replaced in zip(new, pipeline.execute(), strict=True) if not replaced}
+        return {ask.key: share for ask, share in zip(asked, given, strict=True) if ask.key not in lost}
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""

@@ -25,6 +25,7 @@ from greenlane.threads.unpatched import in_forked_child
 from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, readable
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
+from greenlane_work.store.shared import Ask, Share, shared_out
 
 __all__ = ["SQLite"]
 
@@ -42,10 +43,10 @@ CREATE TABLE IF NOT EXISTS orders (
     key TEXT PRIMARY KEY, state TEXT NOT NULL, changed REAL NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, process TEXT NOT NULL, until_s REAL NOT NULL);
 """
-_WRITE: Final = (
-    "INSERT INTO orders (key, state, changed, record) VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE "
-    "SET state = excluded.state, changed = excluded.changed, record = excluded.record"
-)
+#: Files of earlier releases have none.
+_LIMITS: Final = "CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
+#: Rows of one INSERT: statements of up to so many rows are kept compiled.
+_MOST_ROWS: Final = 16
 _RENEW: Final = (
     "INSERT INTO owners (name, process, until_s) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
     "SET process = excluded.process, until_s = excluded.until_s"
@@ -110,8 +111,27 @@ class SQLite(OneConnection):
             before = dict(records)
             outcomes = decide(operations, records, now_s, lambda name: self._left_s(connection, name))
             written = [(key, state, now_s, record) for key, state, record in changed(before, records)]
-            connection.executemany(_WRITE, written)
+            for start in range(0, len(written), _MOST_ROWS):
+                some = written[start : start + _MOST_ROWS]
+                # One statement for many rows: each one gives the GIL away, and has to wait for it again.
+                connection.execute(_write(len(some)), [value for row in some for value in row])
         return outcomes
+
+    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
+        """Give shares of limits; see `Backend`. Cost: a transaction, and an fsync where anything has changed."""
+        with self._transaction("share limits in the store") as connection:
+            connection.execute(_LIMITS)
+            if renew:
+                connection.execute(_RENEW, (owner.name, self._process.text, _boot_s() + owner.lease_s))
+            read = "SELECT key, record FROM limits WHERE key = ?"
+            before = dict(row for ask in asked for row in connection.execute(read, (ask.key,)))
+            written, given = shared_out(
+                before, asked, owner.name, lambda name: self._left_s(connection, name), time.time()
+            )
+            new = [(key, text) for key, text in written.items() if text != before.get(key, "")]
+            connection.executemany("INSERT OR REPLACE INTO limits VALUES (?, ?)", [row for row in new if row[1]])
+            connection.executemany("DELETE FROM limits WHERE key = ?", [(key,) for key, text in new if not text])
+        return given
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
@@ -186,7 +206,7 @@ class SQLite(OneConnection):
             raise StoreUnavailable("write to the store", name="file", value=self.place, rule=rule, hint=hint)
         if self._opened is None:
             connection = sqlite3.connect(
-                self.place, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=32
+                self.place, timeout=_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=64
             )
             try:
                 self._set_up(connection)
@@ -327,6 +347,14 @@ def _file(path: str) -> tuple[int, int] | None:
 
 def _boot_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def _write(rows: int) -> str:
+    values = ", ".join(["(?, ?, ?, ?)"] * rows)
+    return (
+        f"INSERT INTO orders (key, state, changed, record) VALUES {values} ON CONFLICT (key) DO UPDATE "
+        "SET state = excluded.state, changed = excluded.changed, record = excluded.record"
+    )
 
 
 def _records(connection: sqlite3.Connection, place: str, operations: Sequence[Operation]) -> dict[str, Found]:

@@ -17,7 +17,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from greenlane.errors import GreenlaneError, StoreError, StoreUnavailable
@@ -28,6 +28,7 @@ from greenlane_work.store.committer import Committer, Counts, closed
 from greenlane_work.store.item import Item, Told, withdrawal
 from greenlane_work.store.record import Record, State
 from greenlane_work.store.rules import Answer, Kind, Operation
+from greenlane_work.store.shared import Ask, Share
 from greenlane_work.store.waiting import NS, GreenBell, home, now_ns, waiter
 
 __all__ = ["LEASE_S", "PATIENCE_S", "RESULT_BYTES", "Store"]
@@ -186,6 +187,16 @@ class Store:
             told(answer)
 
         self._serve().submit(Item(operation, noted, patience_ns))
+
+    def share(self, asked: Sequence[Ask], told: Callable[[list[Share] | StoreError], object]) -> None:
+        """Ask for shares of limits without waiting; see `shared`.
+
+        Args:
+            asked: at most one for each key.
+            told: called with the answers, or with the error, on the store's thread; it must not block.
+        """
+        if not self._serve().share(asked, told):
+            told(closed())
 
     def history(self, key: str) -> Record | None:
         """What is known of an order; None = nothing. Waits for the store; raises StoreError."""

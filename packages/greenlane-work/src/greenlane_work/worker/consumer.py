@@ -24,7 +24,7 @@ from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.pauses import COMMAND
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
-from greenlane_work.worker.receiving import loop_of, read_many
+from greenlane_work.worker.receiving import loop_of, read_many, written_together
 from greenlane_work.worker.results import forgotten
 from greenlane_work.worker.shutdown import Shutdown
 from greenlane_work.worker.threads import ThreadOwner
@@ -59,6 +59,8 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
             flow.settlement.results.app = c.app
             flow.settlement.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
             flow.put_back()
+            # Not kombu's property, which would connect again.
+            flow.owner.together = lambda: written_together(getattr(c.connection, "_connection", None))
 
         def register_with_event_loop(self, c: Any, hub: Any) -> None:
             if isinstance(flow.owner, ThreadOwner):

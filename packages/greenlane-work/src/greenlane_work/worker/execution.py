@@ -100,6 +100,66 @@ class Execution:
         """What is written down of an exception."""
         return repr(error)[: self._characters] if self._characters else type(error).__name__
 
+    def ask(self, order: Order, told: Callable[[], object]) -> bool:
+        """Ask the store for an order that is about to run, without waiting, on the owner of the channel.
+
+        So a thread is woken only when there is something for it to do. False: nothing is to be asked.
+
+        Args:
+            order: its next run takes the answer, or has `untaken` called.
+            told: called on the store's thread.
+        """
+        if self._store is None or order.kept is not None or not hasattr(order.request.task.run, _WRAPPED):
+            return False
+        from greenlane_work.store import Answer, Kind
+
+        def answered(answer: Any) -> None:
+            if isinstance(answer, Answer):
+                order.token = answer.token
+            order.answers = [answer]
+            told()
+
+        self._store.submit(Kind.BEGIN, _store_key(order), answered)
+        return True
+
+    def untaken(self, order: Order) -> None:
+        """The order's run has ended, or did not begin, without a look at the store's answer: nothing was called."""
+        for answer in order.answers:
+            if getattr(answer, "token", ""):
+                from greenlane_work.store import Kind
+
+                said = "it was not called"
+                self._store.submit(
+                    Kind.FAILED, _store_key(order), lambda _answer: None, reason=said, token=answer.token
+                )
+        order.answers = []
+
+    def tell(self, order: Order, then: Callable[[BaseException | None], object]) -> bool:
+        """Tell the store what a run has left to tell it, without waiting. False: there is nothing.
+
+        Args:
+            order: its run has ended.
+            then: called on the store's thread when it is written down; None, or why the order has to come again.
+        """
+        untold, order.untold = order.untold, None
+        if untold is None:
+            return False
+        from greenlane.errors import StoreError
+        from greenlane_work.store import Kind
+
+        result, token = untold
+
+        def told(answer: Any) -> None:
+            if isinstance(answer, StoreError):  # this process ends: the message stays unacknowledged
+                then(self._wait(_STORE_PAUSE_S, answer))
+                return
+            if order.kept is not None:
+                order.kept = (order.kept[0], "")
+            then(None)
+
+        self._store.submit(Kind.DONE, _store_key(order), told, result=result, token=token)
+        return True
+
     def wrap(self, task: Any) -> None:
         """Let this task's function run as an order when it is one. Idempotent."""
         original = task.run
@@ -151,7 +211,10 @@ class Execution:
 
     def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
         """Give the result of a call that ended well, once the store has it."""
-        if self._store is not None and token:
+        if self._store is not None and token and not _is_followed(task.request):
+            # Nothing is published after it: the store is told beside the rest of the run, which ends when it knows.
+            order.untold = (packed(result, pickled=_pickles(task)), token)
+        elif self._store is not None and token:
             try:
                 self._done(order, task, result, token)
             except SoftTimeLimitExceeded as error:
@@ -191,7 +254,7 @@ class Execution:
 
         key = _store_key(order)
         try:
-            begun = self._store.begin(key)
+            begun = self._answer(order, key)
         except (StoreError, SoftTimeLimitExceeded) as error:  # nothing was called: no fault of task or upstream
             self.counts.store_waits += 1
             raise self._wait(_STORE_PAUSE_S, error) from error
@@ -212,6 +275,16 @@ class Execution:
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
         return False, None
+
+    def _answer(self, order: Order, key: str) -> Any:
+        """What the store said before the run; one that nobody has asked for waits for it here."""
+        try:
+            answer = order.answers.pop()
+        except IndexError:
+            return self._store.begin(key)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     def _given_up(self, order: Order, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
         """No further call. The worker that died over the last one may have made it: ask the upstream.

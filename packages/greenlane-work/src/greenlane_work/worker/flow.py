@@ -62,19 +62,32 @@ class OrderFlow:
         upstreams: Upstreams,
         make_runner: Callable[[Serve], Runner],
         store: Any = None,
+        shared: Callable[[str], int] | None = None,
+        providers: Upstreams | None = None,
         jobs: RecordedJobs,
     ) -> None:
+        """Put them together.
+
+        Args:
+            shared: gives a key's limit over all workers; None = no key has one.
+            providers: decides for those of keys in two parts; None = keys have one.
+        """
         self.settings = settings
         self.owner = owner
         self.line = Line()
         self.totals = Totals()
         self.store = store
         self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
+        self.parked.providers = providers
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
         self._comebacks = Comebacks(settings.task_keys)
         self._alarm = Alarm(owner)
+        if shared is not None:
+            from greenlane_work.worker.shares import SharedLimits  # it loads the store
+
+            self.parked.shares = SharedLimits(store, upstreams, owner, self._alarm, limit_of=shared, turn=self.turn)
         self.pauses = Pauses(upstreams, owner, self._alarm, keyed=bool(settings.task_key), turn=self.turn)
         self.execution = Execution(store, self._retrying, settings, self.pauses.refused)
         self._runs = Runs(
@@ -84,6 +97,7 @@ class OrderFlow:
             self.totals,
             make_runner=make_runner,
             jobs=jobs,
+            tell=self.execution.tell,
             ended=self._ended,
             given_up=self._given_up,
         )
@@ -92,6 +106,8 @@ class OrderFlow:
         self._wake_ns = 0
         self._put_back: Entry | None = None
         self._turning = False
+        # Orders that left the parked ones and for which the store has not answered: nothing runs that could be stopped.
+        self._asked: set[int] = set()
         # The order that was received last.
         self.taken: Order | None = None
         # Set by the step: Celery's consumer, and how many orders are received beyond those that run.
@@ -237,9 +253,27 @@ class OrderFlow:
             self.parked.ended(order, CallOutcome.CANCELLED)
             self._revoked(order)
             return
+        left_ns = time.monotonic_ns()
+        if self.execution.ask(order, lambda: self.owner.post(lambda: self._told(order, start, left_ns))):
+            self._asked.add(order.number)
+        else:
+            self._run(order, start)
+
+    def _told(self, order: Order, start: Start, left_ns: int) -> None:
+        """The store has answered for an order that is about to run."""
+        self._asked.discard(order.number)
+        if order.request.revoked():
+            self.execution.untaken(order)
+            self.parked.ended(order, CallOutcome.CANCELLED)
+            self._revoked(order)
+            self.turn()
+        else:
+            self._run(order, start, left_ns)
+
+    def _run(self, order: Order, start: Start, left_ns: int = 0) -> None:
         if not order.request.task.acks_late:
             order.delivery.ack()
-        self._runs.begin(order, start)
+        self._runs.begin(order, start, left_ns)
 
     def _no_room(self, order: Order) -> None:
         self.settlement.give_back(order, "no room", self._comebacks.after_s(order.key))
@@ -260,6 +294,8 @@ class OrderFlow:
 
     def _ended(self, order: Order, result: Result) -> None:
         failed, value, runtime = result
+        if order.answers:
+            self.execution.untaken(order)
         if failed:
             self._unsuccessful(order, value, untold=runtime == UNTRACED)
         else:
@@ -409,7 +445,7 @@ class OrderFlow:
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
         for order in self.parked.in_progress():
-            if order.number == number:
+            if order.number == number and number not in self._asked:
                 self._runs.soften(order, order.generation, 0)
 
     def close(self) -> None:

@@ -109,6 +109,7 @@ class GreenOwner:
         self._gevent: Any = gevent
         self._thread = get_ident()
         self._posted: deque[Call] = deque()
+        self.together: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
         self._work = Event()
         self._turned = Event()
         self._watcher = gevent.get_hub().loop.async_()
@@ -146,7 +147,8 @@ class GreenOwner:
         while True:
             self._work.wait()
             self._work.clear()
-            do_all(self._posted)
+            with self.together():
+                do_all(self._posted)
             self._turned.set()
 
 

@@ -65,7 +65,7 @@ class RecordedJobs:
             self._recorder.name(order.name)
             at_ns = order.begun_ns - parked_ns
             for by, ns in order.held:
-                self._recorder.parked(job, at_ns, at_ns + ns, f"{by} {order.key}" if by != "slots" else by)
+                self._recorder.parked(job, at_ns, at_ns + ns, f"{by} {order.key}" if by in ("breaker", "limit") else by)
                 at_ns += ns
         return job
 

@@ -12,6 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 __all__ = ["Alarm", "Call", "Entry", "Owner", "do_all"]
@@ -23,6 +24,9 @@ _log = logging.getLogger("greenlane.work")
 
 class Owner(Protocol):
     """Does what is posted on the thread of the channel."""
+
+    #: Around what is done in one turn: what it says to the broker is sent together. Set by the step.
+    together: Callable[[], AbstractContextManager[object]]
 
     def post(self, call: Call) -> None:
         """From any thread: let the owner do it soon. Never blocks."""

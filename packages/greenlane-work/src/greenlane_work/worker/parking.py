@@ -12,11 +12,15 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from greenlane._native import Start, Upstreams
+from greenlane_work.keys import provider_of
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import Identity, Order, Stage
+
+if TYPE_CHECKING:
+    from greenlane_work.worker.shares import SharedLimits
 
 __all__ = ["Parking"]
 
@@ -44,6 +48,10 @@ class Parking:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.upstreams = upstreams
+        # Set where keys have providers: an order passes its provider's breaker before it is parked at its key.
+        self.providers: Upstreams | None = None
+        # Set where limits are shared with other workers.
+        self.shares: SharedLimits | None = None
         self._start = start
         self._give_back = give_back
         self._too_late = too_late
@@ -95,13 +103,18 @@ class Parking:
         if order.stage is Stage.RUNNING:
             self.running -= 1
             self.upstreams.ended(order.number, self._clock_ns(), outcome)
+            self._passed_out(order, outcome)
         self._forget(order)
 
     def withdraw(self, order: Order) -> bool:
         """Take out a parked order, which goes elsewhere; False when it is none."""
         if order.stage is not Stage.PARKED or order.number not in self._orders:
             return False
-        self.upstreams.withdraw(order.number, self._clock_ns())
+        if self.providers is not None and order.passed is None:
+            self.providers.withdraw(order.number, self._clock_ns())
+        else:
+            self.upstreams.withdraw(order.number, self._clock_ns())
+        self._passed_out(order)
         self._forget(order)
         return True
 
@@ -109,12 +122,18 @@ class Parking:
         """Start what may start and let go what must leave; give when to call again without an event, monotonic ns."""
         now_ns = self._clock_ns()
         self._due(now_ns)
-        for number in self.upstreams.expired(now_ns):
-            self._leave(number, self._too_late)
-        for number in self.upstreams.surplus(now_ns):
-            self._leave(number, self._give_back)
+        levels = [self.upstreams] if self.providers is None else [self.providers, self.upstreams]
+        for level in levels:
+            for number in level.expired(now_ns):
+                self._leave(number, self._too_late)
+            for number in level.surplus(now_ns):
+                self._leave(number, self._give_back)
         if not self.open:
             return None
+        while self.providers is not None and (passes := self.providers.next(self._clock_ns())) is not None:
+            order = self._orders[passes.order]
+            order.passed = passes
+            self._park(order)
         for _ in range(_MOST_A_TURN):
             start = self.upstreams.next(self._clock_ns())
             if start is None:
@@ -122,8 +141,8 @@ class Parking:
             self._begin(start)
         else:
             return now_ns
-        wakes = [at_ns for at_ns in (self.upstreams.wake_ns(now_ns), self._next_later()) if at_ns is not None]
-        return min(wakes) if wakes else None
+        wakes = [*(level.wake_ns(now_ns) for level in levels), self._next_later()]
+        return min((at_ns for at_ns in wakes if at_ns is not None), default=None)
 
     def waiting(self) -> Iterator[Order]:
         """Give the orders that have not been started."""
@@ -140,8 +159,22 @@ class Parking:
         self._start(order, start)
 
     def _offer(self, order: Order) -> None:
+        order.passed = None
+        provider = provider_of(order.key)
+        if self.providers is None or not provider:
+            self._park(order)
+            return
         now_ns = self._clock_ns()
+        self.providers.arrive(order.number, provider, now_ns, order.size, order.begins_until_ns(now_ns))
+
+    def _park(self, order: Order) -> None:
+        """Park it at its key."""
+        now_ns = self._clock_ns()
+        if self.shares is not None:
+            self.shares.arriving(order.key)
         self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.begins_until_ns(now_ns))
+        if self.shares is not None:
+            self.shares.arrived(order.key)
 
     def _due(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:
@@ -163,8 +196,15 @@ class Parking:
     def _leave(self, number: int, tell: Callable[[Order], None]) -> None:
         order = self._orders.get(number)
         if order is not None:
+            self._passed_out(order)
             self._forget(order)
             tell(order)
+
+    def _passed_out(self, order: Order, outcome: CallOutcome = CallOutcome.CANCELLED) -> None:
+        """Tell its provider, if that had let it through."""
+        if self.providers is not None and order.passed is not None:
+            self.providers.ended(order.number, self._clock_ns(), outcome)
+            order.passed = None
 
     def _forget(self, order: Order) -> None:
         self._orders.pop(order.number, None)

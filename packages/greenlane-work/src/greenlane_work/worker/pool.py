@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import os
+import random
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from greenlane.settings import load
 from greenlane.threads.unpatched import threads_are_green
 from greenlane.wiring import process
 from greenlane_work.keys import KeyFunction, key_function
-from greenlane_work.limits import UpstreamRule
+from greenlane_work.limits import UpstreamRule, shared_limits
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import unsafe_settings
 from greenlane_work.worker.consumer import step_of
@@ -65,6 +66,7 @@ class Pool(BasePool):  # type: ignore[misc]
             longest_s=_longest_s(settings),
             deliveries=settings.task_deliveries,
         )
+        shared = shared_limits(settings)
         owner = self._owner()
         self.ending = Shutdown(owner, settings.task_shutdown_s)
         self.flow = OrderFlow(
@@ -73,8 +75,10 @@ class Pool(BasePool):  # type: ignore[misc]
             key_of=key_function("task_key", settings.task_key),
             orders_of=_orders_of(settings),
             upstreams=_upstreams(settings),
+            providers=_providers(settings),
             make_runner=self._runner,
             store=_store(settings),
+            shared=shared,
             jobs=self._jobs(settings),
         )
         status = Status(self.flow, "green" if self.is_green else "threads")
@@ -176,10 +180,19 @@ def _limits(settings: WorkSettings, options: Mapping[str, Any]) -> WorkSettings:
 
 
 def _upstreams(settings: WorkSettings) -> Upstreams:
-    upstreams = Upstreams(settings.task_slots, UpstreamRule.of(settings))
+    # Each worker its own: they are not to probe an upstream all in the same second.
+    seed = random.getrandbits(63) | 1
+    upstreams = Upstreams(settings.task_slots, dataclasses.replace(UpstreamRule.of(settings), seed=seed))
     for key, rule in UpstreamRule.of_keys(settings).items():
-        upstreams.set(key, time.monotonic_ns(), rule)
+        upstreams.set(key, time.monotonic_ns(), dataclasses.replace(rule, seed=seed))
     return upstreams
+
+
+def _providers(settings: WorkSettings) -> Upstreams | None:
+    rule = UpstreamRule.of_providers(settings)
+    if rule is None:
+        return None
+    return Upstreams(rule.limit, dataclasses.replace(rule, seed=random.getrandbits(63) | 1))
 
 
 def _orders_of(settings: WorkSettings) -> dict[str, KeyFunction]:

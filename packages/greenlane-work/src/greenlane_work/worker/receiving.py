@@ -1,4 +1,6 @@
-"""Messages are received many at a time: one system call for what py-amqp asks the socket for nine times a message.
+"""Messages are received many at a time, and acknowledged so: one system call for what py-amqp does one by one.
+
+It asks the socket for a message nine times.
 
 Each of its reads, and the two changes of the socket's time-out around each frame, release the interpreter's lock.
 Where other threads wait for that, the owner of the channel then waits for all of them, some fifteen times a message.
@@ -15,6 +17,7 @@ import contextlib
 import socket
 import struct
 import time
+from collections.abc import Iterator
 from typing import Any, Final
 
 from amqp.transport import TCPTransport
@@ -25,7 +28,7 @@ from celery.worker.loops import _enable_amqheartbeats
 from greenlane_work.worker.owner import Owner
 from greenlane_work.worker.threads import ThreadOwner
 
-__all__ = ["loop_of", "read_ahead", "read_many"]
+__all__ = ["loop_of", "read_ahead", "read_many", "written_together"]
 
 #: Some ten messages of usual size: others do not wait long for the loop. Arbitrary.
 _BYTES: Final = 16_384
@@ -50,6 +53,41 @@ def read_ahead(connection: Any) -> None:
     if _is_plain(connection):
         receive = connection.transport.sock.recv
         connection.transport._quick_recv = lambda length: receive(max(length, _BYTES))
+
+
+@contextlib.contextmanager
+def written_together(connection: Any) -> Iterator[None]:
+    """Send what the block writes to this connection in one write, at its end. Others than plain TCP's write as ever.
+
+    A read sends it first: whoever waits for an answer has asked. A connection that is lost meanwhile is met by the next
+    read; its messages come again.
+    """
+    # Not its property, which raises where the connection is gone.
+    transport = getattr(connection, "_transport", None)
+    if not isinstance(transport, TCPTransport) or transport.sock is None:
+        yield
+        return
+    said: list[bytes] = []
+    write, receive = transport._write, transport._quick_recv
+
+    def send() -> None:
+        if said:
+            together = b"".join(said)
+            said.clear()
+            write(together)
+
+    def sent_first(length: int) -> Any:
+        send()
+        return receive(length)
+
+    # What is given is a view of a buffer that is used again.
+    transport._write, transport._quick_recv = lambda part: said.append(bytes(part)), sent_first
+    try:
+        yield
+    finally:
+        transport._write, transport._quick_recv = write, receive
+        with contextlib.suppress(OSError):
+            send()
 
 
 def loop_of(owner: Owner) -> Any:

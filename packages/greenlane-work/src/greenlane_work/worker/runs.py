@@ -69,6 +69,7 @@ class Runs:
     """See the module.
 
     Args:
+        tell: tells the store of the end, and calls back from any thread; False = there is nothing to tell.
         ended: a run ended by itself, with this result; its order is still RUNNING.
         given_up: one did not, for this reason; whether its call went through is unknown.
     """
@@ -82,6 +83,7 @@ class Runs:
         *,
         make_runner: Callable[[Serve], Runner],
         jobs: RecordedJobs,
+        tell: Callable[[Order, Callable[[BaseException | None], object]], bool],
         ended: Callable[[Order, Result], None],
         given_up: Callable[[Order, str], None],
     ) -> None:
@@ -90,16 +92,23 @@ class Runs:
         self._alarm = alarm
         self._totals = totals
         self._jobs = jobs
+        self._tell = tell
         self._ended = ended
         self._given_up = given_up
         self.runner = make_runner(self.serve)
 
-    def begin(self, order: Order, start: Start) -> None:
-        """Let it run; returns at once."""
+    def begin(self, order: Order, start: Start, left_ns: int = 0) -> None:
+        """Let it run; returns at once. `left_ns`: when it left the parked ones, monotonic; 0 = now."""
         self._totals.started += 1
         order.began_s = round(time.time(), 3)
         order.begun_ns = time.monotonic_ns()
-        order.held = (("breaker", start.breaker_ns), ("limit", start.limit_ns), ("slots", start.slots_ns))
+        # Since it left the parked ones the store was asked.
+        store_ns = order.begun_ns - left_ns if left_ns else 0
+        passed_ns = order.passed.breaker_ns if order.passed is not None else 0
+        order.held = (
+            ("breaker", start.breaker_ns + passed_ns), ("limit", start.limit_ns), ("slots", start.slots_ns),
+            *((("store", store_ns),) if store_ns else ()),
+        )  # fmt: skip
         order.generation += 1
         order.late = ""
         order.over, order.retried = order.name == _CHORD_UNLOCK, False
@@ -116,10 +125,20 @@ class Runs:
             # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
             try:
                 result = result or self._traced(order)
-                self._owner.post(functools.partial(self._finished, order, generation, result))
+                self._end(order, generation, result)
                 return
             except SoftTimeLimitExceeded:
                 result = result or (1, ExceptionInfo(), UNTRACED)
+
+    def _end(self, order: Order, generation: int, result: Result) -> None:
+        """Let the owner know of it, once the store does."""
+
+        def then(error: BaseException | None) -> None:
+            said = result if error is None else (1, error, UNTRACED)
+            self._owner.post(functools.partial(self._finished, order, generation, said))
+
+        if not self._tell(order, then):
+            then(None)
 
     def _traced(self, order: Order) -> Result:
         request = order.request
@@ -163,7 +182,7 @@ class Runs:
         soft = soft or request.task.soft_time_limit or settings.task_soft_limit_s or None
         hard = hard or request.task.time_limit or settings.task_hard_limit_s or None
         # An attempt has what is left of its order's time, and a probe no more than a probe has.
-        bounds = [start.time_limit_ns / 1e9] if start.time_limit_ns else []
+        bounds = [each.time_limit_ns / 1e9 for each in (start, order.passed) if each is not None and each.time_limit_ns]
         bounds += [max(remaining_s, _LEAST_S)] if remaining_s is not None else []
         if bounds:
             soft = min(bounds + ([soft] if soft else []))

@@ -32,12 +32,15 @@ class Status:
             "most_parked": flow.parked.most_parked,
             "abandoned": flow.runner.abandoned(),
             "totals": self.counters(),
-            "keys": [_row(look, time.monotonic_ns()) for look in flow.parked.upstreams.look()],
+            "keys": self._rows(),
         }
 
     def breaker(self, key: str, wanted_open: bool) -> None:
         """Open or close a key's breaker by hand."""
-        upstreams = self._flow.parked.upstreams
+        parked = self._flow.parked
+        provider = parked.providers is not None and key.endswith("/")
+        upstreams = parked.providers if parked.providers is not None and provider else parked.upstreams
+        key = key.removesuffix("/") if provider else key
 
         def switch() -> None:
             self._flow.pauses.forget(key)
@@ -55,12 +58,17 @@ class Status:
             () if running is None else running.learned(),
             turns=None if running is None else running.turns(),
             recorder=Recorder(),
-            upstreams=capped(
-                [_row(look, time.monotonic_ns()) for look in self._flow.parked.upstreams.look()],
-                self._flow.settings.task_metrics_keys,
-            ),
+            upstreams=capped(self._rows(), self._flow.settings.task_metrics_keys),
             labels={"pid": str(os.getpid())},
         )
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """A row for each key; a provider's name ends with a slash, and the orders that it let through are `running`."""
+        parked, now_ns = self._flow.parked, time.monotonic_ns()
+        rows = [_row(look, now_ns) for look in parked.upstreams.look()]
+        if parked.providers is not None:
+            rows += [{**_row(look, now_ns), "key": f"{look.key}/"} for look in parked.providers.look()]
+        return rows
 
     def counters(self) -> dict[str, int]:
         """Give what is counted since the worker's start."""
@@ -73,6 +81,7 @@ class Status:
             "calls_repeated": calls.calls_repeated,
             "calls_saved": calls.done_before,
             "calls_asked": calls.asked,
+            "shares_asked": flow.store.counts.shares if flow.store is not None else 0,
             "store_waits": calls.store_waits,
         }
 

@@ -13,6 +13,7 @@ import os
 import time
 from _thread import get_ident
 from collections import deque
+from collections.abc import Callable
 from select import POLLIN
 from typing import Final
 
@@ -39,6 +40,7 @@ class ThreadOwner:
         self._posted: deque[Call] = deque()
         self._event: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._told = False
+        self.together: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
         self._guard = allocate_lock()
         self._rings = allocate_lock()
         self._rings.acquire()
@@ -66,7 +68,8 @@ class ThreadOwner:
             os.eventfd_read(self._event)
         # Before the calls: what is posted from here on writes to the event again.
         self._told = False
-        do_all(self._posted)
+        with self.together():
+            do_all(self._posted)
 
     def ring(self, at_ns: int, call: Call) -> None:
         """See Owner. One of our threads waits: the loop's own timers stop while the broker is away."""

@@ -1,0 +1,54 @@
+"""The store is asked for an order before a thread is woken for it, and told of its end beside the thread."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+from tests.worker.site import Site, eventually
+
+from tests.fixtures import StartProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+def test_orders_wait_for_the_store_without_a_thread(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, rabbitmq_url, start_process)
+    worker = site.worker("--task-slots", "40", "--task-store", f"sqlite:///{tmp_path}/orders.db")
+    orders = [f"o{number}" for number in range(30)]
+    site.publish("send", "first")
+    eventually(lambda: "first" in site.ended())
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        threads = len(os.listdir(f"/proc/{worker.pid}/task"))
+        site.publish("send", *orders)
+        eventually(lambda: site.left() == 0)
+        assert len(os.listdir(f"/proc/{worker.pid}/task")) <= threads + 1
+        assert site.ended() == {"first"}
+        held.execute("ROLLBACK")
+    eventually(lambda: site.ended() == {"first", *orders})
+    written = site.written()
+    assert all(written[f"begin {order}"] == 1 for order in orders)
+
+
+def test_an_order_that_is_done_is_acknowledged_only_when_the_store_knows(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, rabbitmq_url, start_process)
+    store = ("--task-store", f"sqlite:///{tmp_path}/orders.db", "--task-store-lease-s", "1")
+    worker = site.worker(*store)
+    site.publish("send", "o", seconds=1.0)
+    eventually(lambda: site.written()["begin o"] == 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        eventually(lambda: "o" in site.ended())
+        # Its effect is there, and nobody could write that down: the broker must still have it.
+        os.kill(worker.pid, signal.SIGKILL)
+        held.execute("ROLLBACK")
+    eventually(lambda: site.left() == 1)
