@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from celery.backends.redis import RedisBackend
 from celery.exceptions import NotRegistered, Reject, TaskRevokedError
 from celery.exceptions import TimeoutError as CeleryTimeoutError
 from kombu import Connection, pools
@@ -33,9 +34,10 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str, start_p
     yield Site(tmp_path, broker, start_process, RESULTS=redis_url)
     # An application forgets its connections, and does not close them.
     pools.reset()
-    if shop := sys.modules.get(SHOP):
-        shop.app.backend.result_consumer.stop()
-        shop.app.backend.client.connection_pool.disconnect()
+    shop = sys.modules.get(SHOP)
+    if shop and isinstance(backend := shop.app.backend, RedisBackend):
+        backend.result_consumer.stop()
+        backend.client.connection_pool.disconnect()
 
 
 def test_an_order_that_expires_or_is_revoked_while_it_is_parked_is_settled_once(site: Site) -> None:
