@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from celery.backends.redis import RedisBackend
 from celery.exceptions import NotRegistered, Reject, TaskRevokedError
 from celery.exceptions import TimeoutError as CeleryTimeoutError
-from kombu import Connection, pools
+from kombu import Connection
 from kombu.exceptions import ContentDisallowed
-from tests.worker.site import SHOP, Site, asked, eventually, told
+from tests.worker.site import Site, asked, eventually, told
 
 from tests.fixtures import StartProcess
 
@@ -28,16 +25,10 @@ def orders(count: int, prefix: str = "o") -> list[str]:
 
 
 @pytest.fixture(params=["rabbitmq", "redis"])
-def site(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str, start_process: StartProcess) -> Iterator[Site]:
+def site(request: pytest.FixtureRequest, tmp_path: Path, redis_url: str, start_process: StartProcess) -> Site:
     """With a result backend, on either broker."""
     broker = redis_url if request.param == "redis" else request.getfixturevalue("rabbitmq_url")
-    yield Site(tmp_path, broker, start_process, RESULTS=redis_url)
-    # An application forgets its connections, and does not close them.
-    pools.reset()
-    shop = sys.modules.get(SHOP)
-    if shop and isinstance(backend := shop.app.backend, RedisBackend):
-        backend.result_consumer.stop()
-        backend.client.connection_pool.disconnect()
+    return Site(tmp_path, broker, start_process, RESULTS=redis_url)
 
 
 def test_an_order_that_expires_or_is_revoked_while_it_is_parked_is_settled_once(site: Site) -> None:
