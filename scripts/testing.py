@@ -5,7 +5,7 @@
 `fast`: what takes under 0.25 s each, on both cores; few examples of Hypothesis, hazards with permits on. `system`: all
 the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
 pytest's it is one run of that kind. A test with a server, or one that measures, that failed in a part is run again at
-the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, but for tests that passed alone.
+the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, except tests that passed alone.
 
 `TESTS_END_S` (since the epoch): then what runs is interrupted and says what has failed, and nothing else is run.
 """
@@ -84,7 +84,7 @@ _RECORDED: Final = tuple(
 )  # fmt: skip
 _WAITING: Final = (*_SERVE, *_WORK, *_HOSTS, *_SYSTEMS, *_TOOLS, *_PLACEMENT)
 
-#: kind -> what is run one after the other; of what stands together, so many at a time. They mostly wait, each for
+#: kind -> what is run one after the other; of what stands together, AT_A_TIME. They mostly wait, each for
 #: servers of its own. The longest come first.
 PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "fast": ((Part(_FAST, options=_BOTH_CORES),),),
