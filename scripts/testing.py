@@ -5,7 +5,7 @@
 `fast`: what takes under 0.25 s each, on both cores; few examples of Hypothesis, hazards with permits on. `system`: all
 the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
 pytest's it is one run of that kind. A test with a server, or one that measures, that failed in a part is run again at
-the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, but for tests that passed alone.
+the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, except tests that passed alone.
 
 `TESTS_END_S` (since the epoch): then what runs is interrupted and says what has failed, and nothing else is run.
 """
@@ -72,10 +72,19 @@ _WORK: Final = ("packages/greenlane-work/tests",)
 _HOSTS: Final = ("packages/greenlane/tests/hosts", "tests/servers", "tests/system")
 _SYSTEMS: Final = ("systems/offers/tests", "systems/pos/tests", "systems/feed/tests")
 _TOOLS: Final = ("packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
-#: What places work measures shares that neighbours seldom change.
+#: Measures shares that neighbours seldom change. One Ray for all of it.
 _PLACEMENT: Final = ("packages/greenlane/tests/placement",)
+#: Records programs, and asserts rather what they did than when: neighbours seldom change it.
+_RECORDED: Final = tuple(
+    f"packages/greenlane/tests/record/{name}"
+    for name in (
+        "foreign", "test_always_on.py", "test_asyncio.py", "test_asyncio_hosts.py", "test_attach.py",
+        "test_attach_celery.py", "test_bound.py", "test_calls.py", "test_command.py",
+    )
+)  # fmt: skip
+_WAITING: Final = (*_SERVE, *_WORK, *_HOSTS, *_SYSTEMS, *_TOOLS, *_PLACEMENT)
 
-#: kind -> what is run one after the other; of what stands together, so many at a time. They mostly wait, each for
+#: kind -> what is run one after the other; of what stands together, AT_A_TIME. They mostly wait, each for
 #: servers of its own. The longest come first.
 PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "fast": ((Part(_FAST, options=_BOTH_CORES),),),
@@ -83,10 +92,11 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
         (Part(_REST, options=_BOTH_CORES),),
         (
             *(Part(_SERVERS, paths=paths, options=_LONG) for paths in (_SERVE, _WORK, _HOSTS, _SYSTEMS, _TOOLS)),
-            Part(_MEASURED, paths=_PLACEMENT, options=_LONG),
-            Part(_SERVERS, without=(*_SERVE, *_WORK, *_HOSTS, *_SYSTEMS, *_TOOLS), options=_LONG),
+            Part(f"({_SERVERS}) or ({_MEASURED})", paths=_PLACEMENT, options=_LONG),
+            Part(_MEASURED, paths=_RECORDED, options=_LONG),
+            Part(_SERVERS, without=_WAITING, options=_LONG),
         ),
-        (Part(_MEASURED, without=_PLACEMENT, options=_LONG),),
+        (Part(_MEASURED, without=(*_PLACEMENT, *_RECORDED), options=_LONG),),
     ),
 }
 #: How many of those that stand together run at a time.

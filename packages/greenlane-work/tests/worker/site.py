@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from amqp.exceptions import NotFound
-from celery.backends.redis import RedisBackend
 from kombu import Connection
 from tests.record.command import GREENLANE
 
@@ -80,9 +79,6 @@ class Site:
             shop = importlib.reload(shop)
             yield shop
             shop.app.close()
-            if isinstance(backend := shop.app.backend, RedisBackend):  # its sockets are not the application's to close
-                backend.result_consumer.stop()
-                backend.client.connection_pool.disconnect()
 
     def publish(self, task: str, *orders: str, headers: dict[str, object] | None = None, **arguments: object) -> None:
         """Publish one message an order."""

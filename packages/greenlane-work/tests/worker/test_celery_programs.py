@@ -60,13 +60,13 @@ def test_an_order_that_expires_or_is_revoked_while_it_is_parked_is_settled_once(
 
 
 def test_a_task_that_sends_itself_back_comes_again_at_once_and_then_after_a_while(site: Site) -> None:
-    site.worker("--task-return-s", "2")
+    site.worker("--task-return-s", "4")
     with site.app() as shop:
         started_s = time.monotonic()
         assert shop.rejected_at_first.delay("once").get(timeout=10) == 2
-        assert time.monotonic() - started_s < 2
+        assert time.monotonic() - started_s < 4
         assert shop.rejected_at_first.delay("twice", most=2).get(timeout=20) == 3
-        assert time.monotonic() - started_s > 2
+        assert time.monotonic() - started_s > 4
 
 
 def test_each_death_is_the_failure_of_its_task(site: Site) -> None:
@@ -187,16 +187,16 @@ def test_an_upstream_that_says_when_to_come_again_is_left_alone_by_all_workers(s
     for _ in range(2):
         site.worker("--task-slots", "4", "--", "--prefetch-multiplier", "1")
     with site.app() as shop:
-        shop.refuses.delay("refused", again_s=4)
+        shop.refuses.delay("refused", again_s=6)
         eventually(lambda: site.written()["begin refused"] == 1)
         began = time.monotonic()
         time.sleep(0.5)  # for the word to get around
         for name in orders(40):
             shop.by_process.delay(name)
         assert shop.send.delay("another", merchant="other").get(timeout=20) == "sent another"
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 5
         eventually(lambda: site.ended() >= set(orders(40)))
-    assert time.monotonic() - began > 3.9
+    assert time.monotonic() - began > 5.9
     processes = {line.split()[2] for line in site.book.read_text().splitlines() if line.startswith("begin o")}
     assert len(processes) == 2
 

@@ -128,7 +128,7 @@ CHAINS: tuple[Application, ...] = (
         "chains-opentelemetry", _CHAINED_FROM, ("{bin}/opentelemetry-instrument", *_SERVER), _CHAINED, "/light",
         _NO_EXPORTER, soak=True,
     ),
-    Application("monitor", _CHAINED_FROM[:3], _SERVER, _CHAINED, "/light", _MONITOR),
+    Application("monitor", ("packaging", *_CHAINED_FROM[:3]), _SERVER, _CHAINED, "/light", _MONITOR),
 )  # fmt: skip
 
 
