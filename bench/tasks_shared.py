@@ -117,7 +117,8 @@ def measure(url: str, store: str, workers: int, limit: int, seconds: float, shar
         before, began = totals(), time.monotonic()
         time.sleep(seconds)
         after, ended = totals(), time.monotonic()
-    calls = [(int(pid), float(start), float(end)) for pid, start, end in map(str.split, notes.read_text().splitlines())]
+        lines = [line.split() for line in notes.read_text().splitlines()]
+    calls = [(int(pid), float(start), float(end)) for pid, start, end in lines]
     return _row(calls, began, ended, limit) | {
         "asked_per_s": round((after[1] - before[1]) / (ended - began), 1),
         "cpu_ms_per_job": round((after[0] - before[0]) / 1e6 / sum(began <= end <= ended for *_, end in calls), 2),
