@@ -7,7 +7,7 @@ use while orders wait, and what does it cost them? Asked: never more, 0.95 of it
 Expected: four questions a second from each worker, whatever the load, and 0.97 of the limit, since a share changes
 hands within a quarter of a second.
 
-Each worker is a `greenlane celery` with 40 threads; RabbitMQ. 100 ms a call. The orders of one merchant are all there
+Each worker is a `greenlane celery` with 40 threads; RabbitMQ. 300 ms a call. The orders of one merchant are all there
 before the workers start, more than they can do. Contenders: `own`, a limit of each worker's own, the shared one divided
 by the workers; `shared`. `at_once_most`: calls in progress of all workers at one moment, from the tasks' own notes;
 `used_frac`: calls in progress on average over the limit, in the window; `spread_frac`: the least over the most that a
@@ -36,7 +36,7 @@ from greenlane_work.worker.confirms import Confirms
 
 QUEUE: Final = "shared"
 SLOTS: Final = 40
-CALL_S: Final = 0.1
+CALL_S: Final = 0.3
 _WARM_S: Final = 2.0
 _LEAST_FRAC: Final = 0.95
 
