@@ -2,7 +2,7 @@
 
 Question: does one slow merchant stop the others, and what does the worker that prevents it cost? Expected: every order
 of the nine others is done, at the 95th percentile within 360 ms of its publish, 300 of which are the merchant's; 16
-times the orders of four stock processes; at most 15 % more CPU an order than stock Celery's gevent pool; nothing lost.
+times the orders of four stock processes; at most 10 % more CPU an order than stock Celery's gevent pool; nothing lost.
 
 It wants RabbitMQ, and runs the checkout's systems/pos (README.md there).
 """

@@ -115,6 +115,7 @@ class Order:
         "number",
         "over",
         "passed",
+        "probe",
         "received_ns",
         "redelivered",
         "request",
@@ -148,6 +149,8 @@ class Order:
         self.delivery: Any = None
         # An earlier attempt may have had its effect.
         self.in_doubt = False
+        # The running attempt is a probe of its key's breaker.
+        self.probe = False
         # How its provider let it through, where keys have one; None = it has not yet.
         self.passed: Any = None
         # Further deliveries of the same message.

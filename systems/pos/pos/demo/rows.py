@@ -129,6 +129,7 @@ def _parked(runs: Sequence[Json]) -> int | None:
 def _running(runs: Sequence[Json], merchant_class: str) -> int:
     """The most calls at one merchant of the class at once."""
     is_slow = merchant_class == "slow"
-    return max(
+    seen: list[int] = [
         most for run in runs for name, most in run["running_most"].items() if (name in run["troubled"]) == is_slow
-    )
+    ]
+    return max(seen)

@@ -20,7 +20,7 @@ from .run import Result
 
 Runs = Sequence[Json]
 _TIMES: Final = 16.0
-_CPU: Final = 1.15
+_CPU: Final = 1.10
 #: What `greenlane celery` is started with: the settings task_parked_most and task_most_frac.
 MOST_PARKED: Final = 1_000
 MOST_FRAC: Final = 0.5

@@ -141,7 +141,7 @@ def test_an_order_s_time_is_divided_among_its_calls() -> None:
     async def all_of_them() -> None:
         conduct = Conduct("taco", Law(300, 300))
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("pos.merchants.conduct.asyncio.sleep", noted)
+            patched.setattr(asyncio, "sleep", noted)
             await conduct.part(3)
             async with conduct.call("o-1", 3):
                 pass

@@ -1,7 +1,8 @@
 """The store's thread: what has come in since the last commit is the next batch, and one commit serves all of it.
 
 Under little load an operation is alone in its commit and waits for nothing; under more of it a commit begins at the
-earliest 10 ms after the one before, so that several share one; under much of it many share one anyway.
+earliest 10 ms after the one before, and 20 ms after one of several operations, so that several share one; under much of
+it many share one anyway.
 
 A store that fails is tried again, in the order in which things were asked, until it works. Endings (`done` and its
 like) stay until then, however long; a question whose caller has left is taken back: out of the queue, or by a
@@ -34,6 +35,8 @@ _MOST: Final = 256
 #: since each commit gives the GIL away a dozen times.
 _SPACING_NS: Final = 10_000_000
 _ENOUGH: Final = 16
+#: After a commit of so many operations the next one begins twice as long after it: much is going on.
+_BUSY: Final = 4
 #: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
 _RETRY_S: Final = (0.02, 1.0)
 #: Between two tidyings: when all has been looked at, when more is there, and when there is much to forget.
@@ -209,7 +212,7 @@ class Committer:
 
     def _apply(self, batch: list[Item], renew: bool) -> None:
         began_ns = now_ns()
-        self._next_ns = began_ns + _SPACING_NS
+        self._next_ns = began_ns + _SPACING_NS * (1 + (len(batch) >= _BUSY))
         renew = renew or (any(item.operation.kind is Kind.BEGIN for item in batch) and self._third_over())
         try:
             outcomes = self._backend.apply([item.operation for item in batch], self._owner, renew)

@@ -19,9 +19,8 @@ from celery.worker.control import Panel
 from kombu.common import ignore_errors
 
 from greenlane_work.order import Stage
-from greenlane_work.worker import unsafe_settings
+from greenlane_work.worker import pauses, recoveries, unsafe_settings
 from greenlane_work.worker.flow import OrderFlow
-from greenlane_work.worker.pauses import COMMAND
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
 from greenlane_work.worker.receiving import loop_of, read_many, written_together
@@ -129,7 +128,8 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     unsafe_settings.check_options(c.controller)
     flow.consumer = c
     Panel.data["scheduled"] = Panel.data["dump_schedule"] = lambda _state, **_options: flow.scheduled()
-    Panel.data[COMMAND] = flow.pauses.command
+    Panel.data[pauses.COMMAND] = flow.pauses.command
+    Panel.data[recoveries.COMMAND] = flow.recoveries.command
     ending.controller = c.controller
     c.on_task_request = flow.receive
     # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is

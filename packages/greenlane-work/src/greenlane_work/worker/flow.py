@@ -31,6 +31,7 @@ from greenlane_work.worker.own_retry import away
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
 from greenlane_work.worker.pauses import Pauses
+from greenlane_work.worker.recoveries import Recoveries
 from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.runs import UNTRACED, Result, Runner, Runs, Serve
@@ -89,6 +90,9 @@ class OrderFlow:
 
             self.parked.shares = SharedLimits(store, upstreams, owner, self._alarm, limit_of=shared, turn=self.turn)
         self.pauses = Pauses(upstreams, owner, self._alarm, keyed=bool(settings.task_key), turn=self.turn)
+        self.recoveries = Recoveries(
+            upstreams, owner, keyed=bool(settings.task_key), elsewhere=self._elsewhere, turn=self.turn
+        )  # fmt: skip
         self.execution = Execution(store, self._retrying, settings, self.pauses.refused)
         self._runs = Runs(
             settings,
@@ -301,6 +305,8 @@ class OrderFlow:
         else:
             self.totals.done += 1
             self.parked.ended(order, CallOutcome.OK)
+            if order.probe:
+                self.recoveries.probed(order)
             self._retrying.succeeded(order.key)
             self._comebacks.succeeded(order.key)
             self.settlement.settle(order, successful=True)
@@ -441,6 +447,10 @@ class OrderFlow:
     def scheduled(self) -> list[dict[str, object]]:
         """Give the orders that wait for their time, for `inspect scheduled`."""
         return scheduled(self.parked.waiting())
+
+    def _elsewhere(self, visit: Callable[[Any], object]) -> None:
+        if self.settlement.queues is not None:
+            self.settlement.queues.visit(visit)
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""

@@ -86,6 +86,10 @@ class Queues:
         self._publisher.visit(lambda connection: _put_back(connection, names))
         return min(_LOOK_S, self._return_s)
 
+    def visit(self, visit: Callable[[Any], object]) -> None:
+        """Let something be done on the publisher's thread, unless something else waits for that."""
+        self._publisher.visit(visit)
+
     def stop(self) -> None:
         """Stop publishing."""
         self._publisher.stop()

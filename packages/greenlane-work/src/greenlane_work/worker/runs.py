@@ -110,6 +110,7 @@ class Runs:
             *((("store", store_ns),) if store_ns else ()),
         )  # fmt: skip
         order.generation += 1
+        order.probe = start.probe
         order.late = ""
         order.over, order.retried = order.name == _CHORD_UNLOCK, False
         self._set_limits(order, start)
