@@ -43,25 +43,26 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description="where the recording's price is")
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--workers", default=",".join(WORKERS))
-    parser.add_argument("--symbols", action="store_true", help="by function")
+    parser.add_argument("--symbols", action="store_true", help="by function, too")
     parser.add_argument("--most", type=int, default=8, help="rows that are printed (8)")
     given = parser.parse_args(argv)
     for worker in given.workers.split(","):
         found = _sampled(worker, given.pairs)
         scale = _work(found[False]) / _work(found[True])
         total = sum(found[False].values())
-        rows = Counter[str]()
+        rows = {False: Counter[str](), True: Counter[str]()}
         counted = Counter[str]()
         for on, sign in ((True, scale), (False, -1.0)):
             for (place, symbol), samples in found[on].items():
                 if symbol not in WORK:
-                    place = f"{place} {symbol}" if given.symbols else place
-                    rows[place] += sign * samples  # type: ignore[assignment]
-                    counted[place] += samples
-        doubt = math.sqrt(sum(counted.values())) / total
-        print(f"{worker:<12}{sum(rows.values()) / total:6.2%} ± {doubt:.2%} more ({total} samples without)")
-        for place, more in rows.most_common(given.most):
-            print(f"  {more / total:8.2%} ± {math.sqrt(counted[place]) / total:.2%}  {place}")
+                    for by_symbol, name in ((False, place), (True, f"{place} {symbol}")):
+                        rows[by_symbol][name] += sign * samples  # type: ignore[assignment]
+                        counted[name] += samples
+        doubt = math.sqrt(sum(counted[place] for place in rows[False])) / total
+        print(f"{worker:<12}{sum(rows[False].values()) / total:6.2%} ± {doubt:.2%} more ({total} samples without)")
+        for by_symbol in (False, True)[: 1 + given.symbols]:
+            for place, more in rows[by_symbol].most_common(given.most):
+                print(f"  {more / total:8.2%} ± {math.sqrt(counted[place]) / total:.2%}  {place}")
     return 0
 
 

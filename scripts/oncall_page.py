@@ -10,10 +10,10 @@ A block that is made stands behind a comment that names its situation and the ta
     ```
 
 The sentences of a report are always shown, tables only if they are named. "rows VIEW: name, name" shows fields of
-`--json` instead, "rows VIEW name=value: ..." only of such rows. A block behind `<!-- run: COMMAND -->` is what that
-command writes to stdout. What is pasted satisfies the question's own tests; after three runs that do not, the page
-stays as it was. About three minutes for all; run it on a machine that has nothing else to do, else "os"
-is a culprit.
+`--json` instead, "rows VIEW name=value: ..." only of such rows. "q26-after" is q26 with its remedy, compared. A block
+behind `<!-- run: COMMAND -->` is what that command writes to stdout. What is pasted satisfies the question's own
+tests; after three runs that do not, the page stays as it was. About three minutes for all; run it on a machine that
+has nothing else to do, else "os" is a culprit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ sys.path[:0] = IMPORT_PATH.split(os.pathsep)  # `tests` is one namespace package
 
 from tests.oncall import test_oncall  # noqa: E402 # a script of the checkout: its tests are its neighbours
 from tests.oncall.evidence import Evidence, gathered, report  # noqa: E402
-from tests.oncall.situation import SITUATIONS  # noqa: E402
+from tests.oncall.remedies import REMEDIES, Remedy  # noqa: E402
+from tests.oncall.situation import SITUATIONS, run  # noqa: E402
 from tests.record.foreign.application import APPLICATIONS  # noqa: E402
 from tests.record.foreign.run import recorded  # noqa: E402
 
@@ -61,8 +62,10 @@ _MOST = 10
 
 #: Records into a file; gives what is wrong with it.
 Record = Callable[[Path], str]
-#: Command, text of the report, its rows.
-Made = tuple[str, str, list[dict[str, Any]]]
+#: Commands, text of the report, its rows.
+Made = tuple[list[str], str, list[dict[str, Any]]]
+#: A situation recorded again, with its remedy, and compared.
+_AFTER = re.compile(r"q(\d+)-after")
 
 
 def main(argv: list[str]) -> int:
@@ -111,14 +114,37 @@ def _names(text: str) -> list[str]:
 def _said(name: str, folder: Path) -> Made | None:
     file = folder / f"{name}.glr"
     print(name, file=sys.stderr, flush=True)
+    if after := _AFTER.fullmatch(name):
+        return _compared(REMEDIES[int(after[1])], name, file)
     command, record = _subject(name)
     for _ in range(_TRIES):
         file.unlink(missing_ok=True)
         wrong = record(file)
         if not wrong:
-            return command, report(file), json.loads(report(file, "--json"))["rows"]
+            commands = [_recording(name, command), f"$ greenlane report {file.name}"]
+            return commands, report(file), json.loads(report(file, "--json"))["rows"]
         print(f"{name} does not satisfy its test: {wrong}", file=sys.stderr, flush=True)
     return None
+
+
+def _compared(remedy: Remedy, name: str, after: Path) -> Made:
+    """What `greenlane report --compare` says of the situation before and after its remedy."""
+    before = after.with_name(f"{name.removesuffix('-after')}.glr")
+    shown = []
+    for situation, file in ((remedy.before, before), (remedy.after, after)):
+        file.unlink(missing_ok=True)
+        run(situation, file)
+        shown.append(_recording(file.stem, " ".join(situation.command(8000))))
+    return (
+        [*shown, f"$ greenlane report {after.name} --compare {before.name}"],
+        report(after, "--compare", str(before)),
+        [],
+    )
+
+
+def _recording(name: str, command: str) -> str:
+    command = command.replace("tests.oncall.situations.", "").replace("127.0.0.1:8000", ":8000")
+    return f"$ greenlane record -o {name}.glr -- {command.replace(' --no-control-socket --graceful-timeout 2', '')}"
 
 
 def _untrue(name: str, file: Path) -> str:
@@ -157,13 +183,10 @@ def _one(_outcome: object) -> str:
 def _block(match: re.Match[str], made: dict[str, Made]) -> str:
     if match["name"] not in made:
         return match[0]
-    command, text, rows = made[match["name"]]
+    commands, text, rows = made[match["name"]]
     tables = [part.strip() for part in match["tables"].split(";") if part.strip()]
-    command = command.replace("tests.oncall.situations.", "").replace("127.0.0.1:8000", ":8000")
-    command = command.replace(" --no-control-socket --graceful-timeout 2", "")
     shown = [
-        f"$ greenlane record -o {match['name']}.glr -- {command}",
-        f"$ greenlane report {match['name']}.glr",
+        *commands,
         *_chosen(text, tables),
         *(line for table in tables if table.startswith("rows ") for line in _fields(rows, table)),
     ]

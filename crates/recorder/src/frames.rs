@@ -4,16 +4,20 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{ffi, intern};
 use std::fmt::Write;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Innermost frames of a stack that are written down.
 const MOST_FRAMES: usize = 64;
 
-/// The frames of the thread whose `PyThreadState` lies at `state`, outermost first; None if there is no such thread,
-/// or it runs no Python.
-pub fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
+/// The frames of a thread, innermost first.
+pub struct Stack<'py>(Vec<Bound<'py, PyAny>>);
+
+/// Shows the stack of the thread whose `PyThreadState` lies at `state`; None if there is no such thread, or it runs no
+/// Python.
+pub fn look<T>(py: Python<'_>, state: usize, see: impl FnOnce(&Stack<'_>) -> T) -> Option<T> {
     let _none = NoCollection::begin(py);
     // SAFETY: with the GIL, threads are neither added to nor taken off the list. `state` is only compared.
-    let mut frame = unsafe {
+    let mut next = unsafe {
         let mut thread = ffi::PyInterpreterState_ThreadHead(ffi::PyInterpreterState_Get());
         while !thread.is_null() && thread as usize != state {
             thread = ffi::PyThreadState_Next(thread);
@@ -21,25 +25,53 @@ pub fn frames_of(py: Python<'_>, state: usize) -> Option<Vec<String>> {
         if thread.is_null() {
             return None;
         }
-        Bound::from_owned_ptr_or_opt(py, ffi::PyThreadState_GetFrame(thread).cast())?
+        Some(Bound::from_owned_ptr_or_opt(
+            py,
+            ffi::PyThreadState_GetFrame(thread).cast(),
+        )?)
     };
     let mut frames = Vec::new();
-    loop {
-        frames.push(said(py, &frame).unwrap_or_else(|_| "?".to_owned()));
+    while let Some(frame) = next {
+        // SAFETY: a frame, kept alive here.
+        next = unsafe {
+            Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetBack(frame.as_ptr().cast()).cast())
+        };
+        frames.push(frame);
         if frames.len() >= MOST_FRAMES {
             break;
         }
-        // SAFETY: a frame, kept alive here.
-        let back = unsafe {
-            Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetBack(frame.as_ptr().cast()).cast())
-        };
-        match back {
-            Some(back) => frame = back,
-            None => break,
-        }
     }
-    frames.reverse();
-    Some(frames)
+    Some(see(&Stack(frames)))
+}
+
+impl Stack<'_> {
+    /// A number for where it stands, by codes, their names and instructions: what it says need not be made again. Costs
+    /// a tenth of that.
+    pub fn place(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for frame in &self.0 {
+            // SAFETY: a frame, kept alive by us; its code is a new reference.
+            let (code, instruction) = unsafe {
+                let pointer = frame.as_ptr().cast();
+                let code = ffi::PyFrame_GetCode(pointer).cast();
+                let instruction = ffi::PyFrame_GetLasti(pointer);
+                (Bound::from_owned_ptr(frame.py(), code), instruction)
+            };
+            // Another code may come to lie there, but hardly with another name at the same place.
+            let name = code.getattr(intern!(frame.py(), "co_qualname"));
+            let name = name.map_or(0, |name| name.as_ptr() as usize);
+            (code.as_ptr() as usize, name, instruction).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// Its frames, outermost first.
+    pub fn said(&self) -> Vec<String> {
+        let frames = self.0.iter().rev();
+        frames
+            .map(|frame| said(frame.py(), frame).unwrap_or_else(|_| "?".to_owned()))
+            .collect()
+    }
 }
 
 /// No garbage collection meanwhile: frame objects are made, and up to 3.11 that may set one off. Objects of the program
@@ -66,7 +98,7 @@ impl Drop for NoCollection {
 pub fn stack_here(py: Python<'_>) -> Option<String> {
     // SAFETY: the caller holds the GIL, so it has a state.
     let state = unsafe { ffi::PyThreadState_Get() } as usize;
-    frames_of(py, state).map(|frames| frames.join(";"))
+    look(py, state, |stack| stack.said().join(";"))
 }
 
 /// Flags of code whose frames are coroutines' or asynchronous generators'; see `inspect`.

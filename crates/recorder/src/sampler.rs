@@ -22,7 +22,7 @@
 use crate::alarm::{self, ASLEEP, LIGHTLY, TO_ITS_TIME};
 use crate::calls::gil;
 use crate::desk::{self, desk};
-use crate::frames::frames_of;
+use crate::frames;
 use crate::gil_waits::{somebody_waits, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS};
 use crate::names;
 use crate::pending;
@@ -203,8 +203,9 @@ struct Sampler {
     tries: u32,
     /// See [`Sampler::chance`].
     chance: u64,
-    /// Stacks by their hash.
+    /// Stacks by their hash, and by [`frames::Stack::place`].
     known: HashMap<u64, Text>,
+    places: HashMap<u64, Text>,
 }
 
 impl Sampler {
@@ -221,6 +222,7 @@ impl Sampler {
             tries: 0,
             chance: clock::monotonic_ns() | 1,
             known: HashMap::new(),
+            places: HashMap::new(),
         }
     }
 
@@ -418,7 +420,21 @@ impl Sampler {
     }
 
     fn stack_of(&mut self, py: Python<'_>, state: usize) -> Option<Text> {
-        let frames = frames_of(py, state)?;
+        frames::look(py, state, |stack| {
+            let place = stack.place();
+            if let Some(&text) = self.places.get(&place) {
+                return Some(text);
+            }
+            let text = self.text_of(&stack.said())?;
+            if self.places.len() >= MOST_STACKS {
+                self.places.clear();
+            }
+            self.places.insert(place, text);
+            Some(text)
+        })?
+    }
+
+    fn text_of(&mut self, frames: &[String]) -> Option<Text> {
         let mut said = frames.join(";");
         if self.known.len() >= MOST_STACKS {
             said = frames.last()?.clone();

@@ -1,8 +1,8 @@
 //! Rules of sockets, look-ups and TLS: a call can block unless the socket, or a flag of the call, says not to.
 
 use super::at_once::{looks_up, Quick};
+use super::phase;
 use super::waits::{has_bits, is_true};
-use super::{callers, phase};
 use crate::now::send_at_once;
 use greenlane_methods::call::{Call, Function};
 use greenlane_methods::table::Rule;
@@ -95,7 +95,7 @@ impl Rule for SocketRule {
                 _ => None,
             };
             let made = || quickly().unwrap_or_else(|| call.pass());
-            phase::around(callers::kind_or(self.kind), made, |_| ())
+            phase::around(self.kind, made, |_| ())
         }
     }
 }
@@ -172,7 +172,7 @@ impl SocketRule {
             }
             let rest = PyBytes::new(py, &bytes[sent..]);
             Some(phase::around(
-                callers::kind_or(self.kind),
+                self.kind,
                 || call.function.call(call.this, &[rest.as_ptr()]),
                 |_| (),
             ))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from tests.record.command import record, recorded
+from tests.record.command import GREENLANE, JOBS, environment, record, recorded
 
 pytestmark = pytest.mark.slow
 
@@ -54,3 +57,34 @@ def test_many_short_lived_processes_stay_within_the_bound(tmp_path: Path) -> Non
     assert max(largest[0], size) <= 1_300_000
     assert recorded(tmp_path).jobs
     assert (tmp_path / "r.glr").stat().st_mode & 0o077 == 0
+
+
+#: Four times what its disk holds.
+MUCH = """
+for number in range(20_000):
+    with greenlane.record.job(f"job {number % 7}"):
+        pass
+    if number % 1000 == 0:
+        time.sleep(0.05)
+print("done")
+"""
+ON_A_SMALL_DISK = 'mount -t tmpfs -o size=200k tmpfs "$0" || exit 99; cd "$0"; "$@"; code=$?; cp r.glr ..; exit $code'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a disk of its own")
+def test_a_full_disk_disturbs_no_program_and_what_was_written_can_be_read(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = [*GREENLANE, "record", "-o", "r.glr", "--", sys.executable, "-c", JOBS + MUCH]
+    ended = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", ON_A_SMALL_DISK, disk, *command],
+        cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=40, check=False,
+    )  # fmt: skip
+    if ended.returncode == 99 or "unshare failed" in ended.stderr:
+        pytest.skip(f"this machine mounts nothing: {ended.stderr}")
+    assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "no room on the disk" in ended.stderr
+    recording = recorded(tmp_path)
+    assert 500 <= len(recording.jobs) < 20_000
+    assert recording.lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from tests.record.command import GREENLANE, JOBS, environment, greenlane, recorded, routes
 
+from greenlane.cli.record_command import children
 from tests.fixtures import StartProcess
 
 pytestmark = [pytest.mark.slow]
@@ -99,6 +101,46 @@ print('told', len(told), 'times')
         os.close(terminal)
     assert os.waitstatus_to_exitcode(code) == 0
     assert b"told 1 times" in said
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_process_group_comes_to_the_program_once(tmp_path: Path, number: int) -> None:
+    source = f"""
+import signal
+told = []
+signal.signal({int(number)}, lambda *_: told.append(1))
+print('ready', flush=True)
+while not told: work(times=1)
+time.sleep(0.5)
+print('told', len(told), 'times', flush=True)
+told.clear()
+while not told: work(times=1)
+time.sleep(0.5)
+print('then', len(told), 'times')
+"""
+    argv = [*GREENLANE, "record", "-o", "r.glr", "--", sys.executable, "-c", JOBS + source]
+    running = subprocess.Popen(
+        argv, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    with running, contextlib.ExitStack() as cleanup:
+        cleanup.callback(_kill_group, running)
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        os.killpg(running.pid, number)
+        assert running.stdout.readline() == "told 1 times\n"
+        if number == signal.SIGINT:  # the second would kill it
+            commands = {pid: Path(f"/proc/{pid}/cmdline").read_text().split("\0") for pid in children(running.pid)}
+            (program,) = [pid for pid, words in commands.items() if words[2].startswith(JOBS)]
+            os.kill(program, number)
+        else:
+            running.send_signal(number)  # for it alone: passed on
+        assert running.stdout.readline() == "then 1 times\n"
+        assert running.wait(timeout=20) == 0
+
+
+def _kill_group(leader: subprocess.Popen[str]) -> None:
+    if leader.poll() is None:
+        os.killpg(leader.pid, signal.SIGKILL)
 
 
 def test_ctrl_c_twice_kills_the_program_and_what_it_started(tmp_path: Path, start_process: StartProcess) -> None:

@@ -1,8 +1,8 @@
 """The command that is recorded, as a child: signals passed on, Ctrl-C once and twice, its exit code, what it leaves.
 
-The child stays in our process group, so a terminal's keys reach it as they would without us; a signal that comes from a
-process (`kill`) is for us alone, and is passed on. What it has started and left is found by its environment, which
-names the recording's folder: a daemon's parent is process 1, as without us.
+The child stays in our process group: what is sent to the group, by a terminal's key or `kill -- -PGID`, reaches it as
+it would without us. A signal that is for us alone is passed on. What it has started and left is found by its
+environment, which names the recording's folder: a daemon's parent is process 1, as without us.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 _SLACK_S: Final = 0.1
 #: Two SIGINT within this many seconds are one Ctrl-C: `timeout` sends its signal to its child and to its whole group.
 _SAME_S: Final = 0.2
+#: A signal to a group has reached all of it after so long, for certain.
+_REACHES_ALL_S: Final = 0.01
 
 
 class RecordedCommand:
@@ -59,6 +61,7 @@ class RecordedCommand:
     ) -> None:
         self._before_signal = before_signal
         self._mark = os.fsencode(f"GREENLANE_RECORD_FOLDER={environ['GREENLANE_RECORD_FOLDER']}")
+        self._group = _Group()
         try:
             words = _activated(argv, environ)
             self.pid = os.posix_spawnp(words[0], words, dict(environ), setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON)
@@ -94,7 +97,7 @@ class RecordedCommand:
         if self.interrupts > 1:
             for pid in {*_descendants(), *self.left()}:
                 _kill(pid, signal.SIGKILL)
-        elif told.si_code <= 0 or not self._hears_terminal():
+        elif not self._has_heard(told):
             if number in _ENDING:
                 self._before_signal()
             _kill(self.pid, number)
@@ -114,9 +117,10 @@ class RecordedCommand:
         """Give those of them that record, or will with their first event."""
         return {pid for pid in self.left() if _has_recorder(pid)}
 
-    def _hears_terminal(self) -> bool:
+    def _has_heard(self, told: signal.struct_siginfo) -> bool:
         with contextlib.suppress(OSError):
-            return os.getpgid(self.pid) == os.getpgrp()
+            if os.getpgid(self.pid) == os.getpgrp():
+                return told.si_code > 0 or self._group.heard(told.si_signo)  # > 0: of the terminal
         return False
 
     def _reap(self) -> None:
@@ -126,6 +130,40 @@ class RecordedCommand:
                 if ended == self.pid:
                     code = os.waitstatus_to_exitcode(status)
                     self.code = 128 - code if code < 0 else code
+
+
+class _Group:
+    """Tells signals to our process group from those to us alone, by a process that gets only the former.
+
+    The kernel tells them apart in no other way. That process sleeps with all of these signals blocked, and ends with
+    us.
+    """
+
+    def __init__(self) -> None:
+        asked, self._ask = os.pipe()
+        self._answered, answer = os.pipe()
+        if os.fork() == 0:
+            try:
+                os.close(self._ask)
+                while os.read(asked, 1):
+                    pending = signal.sigpending() & {*_PASSED_ON}
+                    while signal.sigtimedwait(_PASSED_ON, 0) is not None:
+                        pass
+                    os.write(answer, bytes([*pending, 0]))
+            finally:
+                os._exit(0)
+        os.close(asked)
+        os.close(answer)
+
+    def heard(self, number: int) -> bool:
+        """Whether the group got this signal since the last time."""
+        for patience_s in (0.0, _REACHES_ALL_S):
+            time.sleep(patience_s)
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._ask, b"?")
+                if number in os.read(self._answered, 64):
+                    return True
+        return False
 
 
 @contextlib.contextmanager

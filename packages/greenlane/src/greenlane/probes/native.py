@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from types import FunctionType, ModuleType
@@ -47,6 +48,8 @@ __all__ = ["absent", "install", "seen", "uninstall"]
 _SOCKET: Final = "_socket.socket"
 _GETBLOCKING: Final = f"{_SOCKET}.getblocking"
 _WAIT_OPTIONS: Final = {"rule": "without", "kind": Kind.PROCESS, "name": "options", "mask": os.WNOHANG}
+#: Then what a lock says of itself is still true when it is acquired: asking costs less than trying.
+_has_gil: Final = getattr(sys, "_is_gil_enabled", lambda: True)()
 # Linux' LOCK_NB and LOCK_UN: neither waits for anybody. (`fcntl` need not be loaded yet.)
 _FILE_LOCK: Final = {"rule": "without", "kind": Kind.LOCK, "at": 1, "mask": 4 | 8}
 
@@ -73,9 +76,10 @@ def _lock_rows() -> Iterator[tuple[str, dict[str, Any]]]:
     does |= {"_at_fork_reinit": "forgets"}
     plain = does | {"acquire_lock": "acquires", "release_lock": "releases"}
     recursive = does | {"_release_save": "releases_all", "_acquire_restore": "acquires_all"}
-    for lock, methods in (("LockType", plain), ("RLock", recursive)):
+    for lock, methods, locked in (("LockType", plain, _has_gil), ("RLock", recursive, False)):
+        asks = [f"_thread.{lock}.acquire", *([f"_thread.{lock}.locked"] if locked else [])]
         for name, rule in methods.items():
-            yield f"_thread.{lock}.{name}", {"rule": rule, "kind": Kind.LOCK, "asks": [f"_thread.{lock}.acquire"]}
+            yield f"_thread.{lock}.{name}", {"rule": rule, "kind": Kind.LOCK, "asks": asks}
 
 
 #: Module of the program -> the C functions that are seen from its import on. A row that begins with "?" is not there in
