@@ -260,15 +260,12 @@ class Conn(TConn):  # type: ignore[misc]
             sent = send_now(self.sock.fileno(), data) if small else _send(self.sock, data, _DONTWAIT)
         except BlockingIOError:
             sent = 0
-        rest = memoryview(data)[sent:]
-        if self.paced:
-            self._push_paced(rest)
-        elif rest:
-            self.sock.sendall(rest)
+        if sent < len(data):
+            (self._push_paced if self.paced else self.sock.sendall)(memoryview(data)[sent:])
 
     def _push_paced(self, rest: memoryview) -> None:
         """A client that takes nothing for `body_timeout_s`, or less than `body_bytes_per_s` after that, is gone."""
-        if rest and self._pace_of != self.requests:
+        if self._pace_of != self.requests:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self.body_timeout_s))
             self._pace_of, self._pace = self.requests, Pace(self.body_timeout_s, self.body_bytes_per_s)
         while rest:
