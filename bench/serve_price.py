@@ -323,7 +323,8 @@ def _pin(pid: int, core: int) -> None:
 def _line(row: Row) -> str:
     return (
         f"{row.contender:<20}{row.stage:<4}{row.done_per_s:>7.0f}/s  {row.of_stock_frac:5.2f} of stock "
-        f"({row.of_stock_low_frac:.2f}-{row.of_stock_high_frac:.2f}; by CPU {row.of_stock_by_cpu_frac:.2f})  CPU busy: front {row.front_busy_us:5.1f} "
+        f"({row.of_stock_low_frac:.2f}-{row.of_stock_high_frac:.2f}; "
+        f"by CPU {row.of_stock_by_cpu_frac:.2f})  CPU busy: front {row.front_busy_us:5.1f} "
         f"worker {row.worker_busy_us:5.1f} us | at {row.offered_per_s:.0f}/s: front {row.front_us:5.1f} "
         f"worker {row.worker_us:5.1f} tree {row.tree_us:4.1f} us  p50 {row.p50_ms:.2f} p99 {row.p99_ms:.2f} "
         f"p99.9 {row.p999_ms:.2f} ms  errors {row.errors}"
@@ -339,7 +340,8 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[str, bool]]:
         if stock is None or ours is None:
             continue
         said = f"{name}, {place}:"
-        share = f"{said} {ours.of_stock_frac:.2f} of {stock.contender}'s requests a second, by CPU {ours.of_stock_by_cpu_frac:.2f}"
+        share = f"{said} {ours.of_stock_frac:.2f} of {stock.contender}'s requests a second"
+        share += f", by CPU {ours.of_stock_by_cpu_frac:.2f}"
         tail = f"{said} p99.9 {ours.p999_ms:.2f} ms beside {stock.p999_ms:.2f}"
         shares = (ours.of_stock_frac, *((ours.of_stock_by_cpu_frac,) if ours.front_busy_us else ()))
         found += [(f"{share}, >= {target}", max(shares) >= target),

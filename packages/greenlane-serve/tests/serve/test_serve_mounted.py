@@ -93,7 +93,7 @@ def test_a_socket_goes_to_the_address_that_it_has(tmp_path: Path, unix: bool, mo
 
 @pytest.mark.system
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "said"), [("wsgi", "GET /a"), ("asgi", "Finished server process")])
+@pytest.mark.parametrize(("kind", "said"), [("wsgi", "threads is not set"), ("asgi", "Finished server process")])
 def test_the_server_in_a_worker_logs_from_the_level_that_is_asked_for(tmp_path: Path, kind: str, said: str) -> None:
     for level in ("debug", "warning"):
         folder = tmp_path / level

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from tests.serve.served import Served, until
-from tests.serve.wire import KINDS, bystander, records, talk
+from tests.serve.wire import bystander, records, talk
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -65,27 +63,3 @@ def test_a_body_over_the_limit_is_refused_also_without_a_length(wired: Served) -
     received = talk(wired.port, head + chunks + b"0\r\n\r\n")
     assert b" 413 " in received.split(b"\r\n")[0]
     bystander(wired, "/after")
-
-
-# Of the client: some kilobytes a second, in pieces closer to each other than any time-out.
-READS = "workers = 1\nat_once = 1\nbody_timeout_s = 1\nbody_bytes_per_s = 1000000\nqueue_s = 25\n"
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_client_that_reads_slowly_gives_its_place_back(tmp_path: Path, kind: str) -> None:
-    """It never stops to read, so no time-out of the front ends it; without a bound it would read for hours."""
-    with (
-        Served(tmp_path, f"pours:{kind}", READS, "--kind", kind) as served,
-        socket.socket() as slow,
-    ):
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.connect(("127.0.0.1", served.port))
-        slow.sendall(b"GET /pour HTTP/1.1\r\nHost: a\r\n\r\n")
-        assert slow.recv(100).startswith(b"HTTP/1.1 200")
-        with ThreadPoolExecutor(1) as pool:
-            waits = pool.submit(served.get, "/x")  # there is one place
-            end_s = time.monotonic() + 24
-            while not waits.done() and time.monotonic() < end_s:
-                slow.recv(1000)
-                time.sleep(0.05)
-            assert waits.result(30) == "x"

@@ -58,7 +58,7 @@ def serve(
     lateness = Lateness()
     tally = Tally(ledger, lateness)
     app = below(application.load(name), found.root_path)
-    late = LateClients(bounds, *((found.head_timeout_s, _DIRECT_KEEPALIVE_S) if found.direct else ()))
+    late = LateClients(found.head_timeout_s, _DIRECT_KEEPALIVE_S) if found.direct else None
     clocks: LoopClocks | None = None
     entry: Any
     if found.direct:
@@ -92,7 +92,8 @@ def serve(
 
         async def on_tick(self, counter: int) -> bool:
             tally.turn()
-            late.look(self.server_state.connections, time.monotonic())
+            if late is not None:
+                late.look(self.server_state.connections, time.monotonic())
             return await super().on_tick(counter)
 
     keepalive_s = _DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S

@@ -12,7 +12,6 @@ each way, and every system call releases the GIL, which beside a CPU-bound threa
 
 from __future__ import annotations
 
-import errno
 import socket
 import struct
 import time
@@ -201,10 +200,6 @@ class Conn(TConn):  # type: ignore[misc]
     # Over TLS only, made with it: held while the thread is inside the TLS library, which must not be entered twice.
     io: LockType
     _bounded = False
-    # Behind the front of `greenlane serve`: an answer has the bounds of a body. The request that `_pace` is of.
-    paced = False
-    _pace_of = -1
-    _pace: Pace
 
     def __init__(
         self, cfg: Any, sock: socket.socket, client: Any, server: Any, body_timeout_s: float, body_bytes_per_s: int = 0
@@ -237,12 +232,14 @@ class Conn(TConn):  # type: ignore[misc]
         if self._bounded or self.tls:
             return
         self._bounded = True
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(self.body_timeout_s))
+        seconds = int(self.body_timeout_s)
+        microseconds = int((self.body_timeout_s - seconds) * 1e6)
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", seconds, microseconds))
 
     def unbound_body(self) -> None:
         """Reads block for as long as it takes: the connection belongs to the application (a WebSocket)."""
         if self._bounded:
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(0.0))
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 0))
             self._bounded = False
 
     def push(self, data: bytes) -> None:
@@ -260,27 +257,8 @@ class Conn(TConn):  # type: ignore[misc]
             sent = send_now(self.sock.fileno(), data) if small else _send(self.sock, data, _DONTWAIT)
         except BlockingIOError:
             sent = 0
-        rest = memoryview(data)[sent:]
-        if self.paced:
-            self._push_paced(rest)
-        elif rest:
-            self.sock.sendall(rest)
-
-    def _push_paced(self, rest: memoryview) -> None:
-        """A client that takes nothing for `body_timeout_s`, or less than `body_bytes_per_s` after that, is gone."""
-        if rest and self._pace_of != self.requests:
-            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(self.body_timeout_s))
-            self._pace_of, self._pace = self.requests, Pace(self.body_timeout_s, self.body_bytes_per_s)
-        while rest:
-            began_s = time.monotonic()
-            try:
-                sent = self.sock.send(rest[:_NOW_BYTES])
-            except BlockingIOError:  # EAGAIN is how SO_SNDTIMEO shows
-                sent = 0
-            self._pace.took(sent, time.monotonic() - began_s)
-            if not sent or self._pace.left_s <= 0:
-                raise BrokenPipeError(errno.EPIPE, "the client reads less than body_bytes_per_s")
-            rest = rest[sent:]
+        if sent < len(data):
+            self.sock.sendall(memoryview(data)[sent:])
 
     def push_now(self, data: bytes) -> bool:
         """Write a short answer without waiting; False: the client does not read, or is gone.
@@ -296,10 +274,6 @@ class Conn(TConn):  # type: ignore[misc]
             return True
         except OSError:  # includes ssl.SSLError
             return False
-
-
-def _timeval(seconds: float) -> bytes:
-    return struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
 
 
 def _writable(fd: int) -> bool:

@@ -180,7 +180,6 @@ class Front:
         conn = Conn(self._worker.cfg, sock, client, address, *self._body)
         conn.expires_s = now_ns / 1e9 + self._head_s
         conn.opens_in_thread = self._opens_in_thread
-        conn.paced = self._worker.behind_front
         self._dispatch.add(conn)
         try:
             self._readable(conn, now_ns)
