@@ -1,7 +1,8 @@
-"""django-wiki as a site of its own: `gunicorn wiki_site:app`. Its database is made at the import, in this folder."""
+"""django-wiki as a site: `gunicorn wiki_site:app`. Each process makes a database at the import, in this folder."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ _PAGES: Final = 40
 _WIKI: Final = ("django_nyt", "mptt", "sekizai", "sorl.thumbnail", "wiki", "wiki.plugins.macros", "wiki.plugins.links")
 _CONTEXT: Final = ("contrib.auth.context_processors.auth", "template.context_processors.request",
                    "template.context_processors.debug", "contrib.messages.context_processors.messages")  # fmt: skip
-_DATABASE: Final = Path(__file__).with_name("wiki.sqlite3")
+_DATABASE: Final = Path(__file__).with_name(f"wiki-{os.getpid()}.sqlite3")
 _TEXT: Final = "\n\n".join(
     f"## Part {part}\n\nA *paragraph* with **marks**, `code` and [a link](/page{part}/).\n\n- one\n- two\n- three"
     for part in range(12)
@@ -48,8 +49,7 @@ def _fill() -> None:
 
 settings.configure(**_SETTINGS)
 django.setup()
-if not _DATABASE.exists():
-    _fill()
+_fill()
 
 from django.urls import include, path  # noqa: E402  # Django's settings must be there before.
 

@@ -92,9 +92,9 @@ def _band(goal: Goal, draws: Sequence[Judged]) -> Band:
 def _drawn(profile: Profile, chance: random.Random, told: float | None) -> Profile:
     spread, middle = SPEED if profile.loop_spread is None else max(LEAST_SPEED, profile.loop_spread), 0.0
     if told is not None:
-        # Two normal laws of one number: what the recording lets expect, and what was told.
-        trust = spread**2 / (spread**2 + TOLD_SPEED**2)
-        middle, spread = trust * math.log(told), math.sqrt(trust) * TOLD_SPEED
+        # The mean of two normal laws of one number, what the recording lets expect and what was told. The spread stays:
+        # it is that of stretches of 10 s, and a measurement has such stretches too.
+        middle = math.log(told) * spread**2 / (spread**2 + TOLD_SPEED**2)
     slower = math.exp(chance.gauss(middle, spread))
     if profile.source != "model":
         profile = replace(profile, routes=tuple(_again(route, chance) for route in profile.routes))

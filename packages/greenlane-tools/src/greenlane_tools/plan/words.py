@@ -293,9 +293,9 @@ def _short(judged: Judged) -> str:
 
 def _mark(advice: Advice, option: Option) -> str:
     best = advice.recommended
-    word = "nearest" if advice.verdict is AdviceVerdict.OUT_OF_REACH else "recommended"
-    refused = best is None or advice.verdict is AdviceVerdict.UNEXPLAINED
-    return "" if refused or best.candidate.name != option.candidate.name else f" ({word})"
+    if best is None or best.candidate.name != option.candidate.name or advice.verdict is AdviceVerdict.UNEXPLAINED:
+        return ""
+    return " (nearest)" if advice.verdict is AdviceVerdict.OUT_OF_REACH else " (recommended)"
 
 
 def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:
