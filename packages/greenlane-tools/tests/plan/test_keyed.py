@@ -1,4 +1,4 @@
-"""Tasks told apart by the upstream that they call."""
+"""Tasks distinguished by the upstream that they call."""
 
 from __future__ import annotations
 

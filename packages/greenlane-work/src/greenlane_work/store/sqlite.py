@@ -66,7 +66,7 @@ _LATER: Final = frozenset(
     }
 )
 _HINTS: Final = {
-    sqlite3.SQLITE_BUSY: "find the process that holds a transaction open in it with `fuser`",
+    sqlite3.SQLITE_BUSY: "look with `fuser` for the process that holds a transaction open in it",
     sqlite3.SQLITE_FULL: "make room on its disk, or raise max_mb",
     sqlite3.SQLITE_IOERR: "make room on its disk, and look into dmesg for its faults",
     sqlite3.SQLITE_CANTOPEN: "make its folder, writable for this user",
