@@ -169,17 +169,14 @@ def worst(load: Load, ours: Floats, theirs: Floats) -> tuple[float, str]:
 def rules() -> Iterator[Rule]:
     """Those that are tried."""
     yield Rule(math.inf, 0.0, 8.0)
-    for allowance_ms in (10.0, 20.0, 50.0, 100.0):
-        for penalty_ms in (0.0, 100.0, 300.0):
-            for attained in (0.0, 1.0, 3.0, 8.0):
-                yield Rule(allowance_ms, penalty_ms, attained)
-    for means in (1.0, 2.0):
-        for penalty_ms in (0.0, 100.0):
-            for attained in (1.0, 3.0, 8.0):
-                yield Rule(means, penalty_ms, attained, by_class=True)
     for allowance_ms in (10.0, 20.0, 50.0):
-        for attained in (1.0, 2.0, 3.0, 5.0):
-            yield Rule(allowance_ms, 0.0, attained, boost_left=1.0)
+        for penalty_ms in (0.0, 100.0, 300.0):
+            for attained in (3.0, 8.0, 16.0, 32.0):
+                yield Rule(allowance_ms, penalty_ms, attained)
+    yield Rule(1.0, 0.0, 8.0, by_class=True)
+    yield Rule(2.0, 0.0, 8.0, by_class=True)
+    for attained in (8.0, 32.0):
+        yield Rule(10.0, 0.0, attained, boost_left=1.0)
 
 
 def main(argv: list[str]) -> int:

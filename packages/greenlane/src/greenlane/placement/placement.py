@@ -472,8 +472,8 @@ class Placement:
             if spent is not None:
                 self._learn(name, time.monotonic_ns() - from_ns, spent)
 
-    def _learn(self, name: str, took_ns: int, spent: tuple[int, int, int, int]) -> None:
-        cpu_ns, waited_ns, _, phases = spent
+    def _learn(self, name: str, took_ns: int, spent: tuple[int, int, int, int, int]) -> None:
+        cpu_ns, waited_ns, _, phases, _ = spent
         took_ns = max(took_ns - waited_ns, 0)
         # One phase: nothing that a probe sees has blocked. The share: nor, for long, anything that none does.
         computed = phases <= 1 and cpu_ns * _LEAST_CPU >= took_ns
