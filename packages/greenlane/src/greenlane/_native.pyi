@@ -1312,7 +1312,7 @@ class Upstreams:
         """Give a key a rule of its own (it is never forgotten then), or the general one again."""
 
     def lease(self, key: str, now_ns: int, calls: int | None) -> None:
-        """Let this process have so many calls of a key at once, of a limit that several share; None = there is none.
+        """Let this process have this many calls of a shared limit of a key in flight; None = there is none.
 
         Calls in progress go on. A key that was forgotten has none: say it before its next order arrives.
         """

@@ -51,7 +51,7 @@ def protocol() -> Any:
 class LateClients:
     """Ends connections on which a head has been awaited for longer than `head_s`, or nothing for `idle_s`.
 
-    One that is idle between two requests is closed without a word.
+    One that is idle between two requests is closed silently.
     """
 
     def __init__(self, head_s: float, idle_s: float) -> None:

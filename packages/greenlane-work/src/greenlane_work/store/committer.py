@@ -35,7 +35,7 @@ _MOST: Final = 256
 #: since each commit gives the GIL away a dozen times.
 _SPACING_NS: Final = 10_000_000
 _ENOUGH: Final = 16
-#: After a commit of so many operations the next one begins twice as long after it: much is going on.
+#: After a commit of this many operations the next commit waits twice as long: the store is busy.
 _BUSY: Final = 4
 #: Waits between two attempts at a store that fails: each twice the one before, and a random share of it.
 _RETRY_S: Final = (0.02, 1.0)

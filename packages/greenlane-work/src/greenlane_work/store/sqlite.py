@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, process TEXT NOT NULL,
 """
 #: Files of earlier releases have none.
 _LIMITS: Final = "CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
-#: Rows of one INSERT: statements of up to so many rows are kept compiled.
+#: Rows of one INSERT: statements of up to this many rows are kept compiled.
 _MOST_ROWS: Final = 16
 _RENEW: Final = (
     "INSERT INTO owners (name, process, until_s) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "

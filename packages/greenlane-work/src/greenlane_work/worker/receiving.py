@@ -59,8 +59,8 @@ def read_ahead(connection: Any) -> None:
 def written_together(connection: Any) -> Iterator[None]:
     """Send what the block writes to this connection in one write, at its end. Others than plain TCP's write as ever.
 
-    A read sends it first: whoever waits for an answer has asked. A connection that is lost meanwhile is met by the next
-    read; its messages come again.
+    A read sends it first, since a caller that waits for an answer has sent its request. If the connection is lost
+    meanwhile, the next read fails, and the messages come again.
     """
     # Not its property, which raises where the connection is gone.
     transport = getattr(connection, "_transport", None)

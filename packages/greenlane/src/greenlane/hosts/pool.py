@@ -38,7 +38,7 @@ class Turns(Protocol[_T]):
         """Whether `item` will wait for a permit."""
 
     def are_long(self) -> bool:
-        """Whether so many wait for a permit that one more can wait elsewhere."""
+        """Whether the permit queue is long enough that one more can wait elsewhere."""
 
 
 class _Seat(Generic[T]):
@@ -79,7 +79,7 @@ class Pool(Generic[T]):
         turns: Turns[T] | None = None,
     ) -> None:
         self.ceiling = ceiling
-        #: With so many items in progress, one more may have to wait for a thread.
+        #: With this many items in progress, one more may have to wait for a thread.
         self.nearly_full = ceiling if turns is None else ceiling - ceiling // 4
         self.threads = 0
         self._serve = serve

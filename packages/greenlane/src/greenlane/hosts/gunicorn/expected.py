@@ -18,7 +18,7 @@ from greenlane.hosts.gunicorn.connection import Conn, method_and_target
 
 __all__ = ["MOST_PATHS", "Expected"]
 
-#: Paths that are known: at most twice as many, of which those that were not asked for any more are dropped first.
+#: Paths that are known: at most twice as many; the least recently requested are dropped first.
 #: Arbitrary.
 MOST_PATHS: Final = 512
 # What looks like a word names a path; anything else may be somebody's number.
@@ -26,7 +26,7 @@ _WORD: Final = re.compile(r"[A-Za-z][A-Za-z_.-]{0,31}")
 _MOST_SEGMENTS: Final = 6
 # Weight of the newest request. A path that becomes heavy is known to be so after four.
 _NEWEST: Final = 0.2
-# One request in so many is looked at while threads are free.
+# One request in eight is looked at while threads are free.
 _SAMPLED: Final = 8
 
 
