@@ -358,3 +358,12 @@ def test_when_the_machine_is_the_culprit_the_route_after_it_is_named_too() -> No
     made.stacks = [Stack("GET /report", "total (/srv/app/pricing.py:88)", 5)]
     said = study_of(made).verdict
     assert "60 % of that was the operating system" in said and "30 % GET /report, pricing.py:88" in said
+
+
+def test_the_script_of_a_command_is_nobodys_line() -> None:
+    script = "<module> (bin/datasette:8)"
+    execute = "execute (site-packages/datasette/database.py:238)"
+    found = own_frame(f"{script};main (site-packages/click/core.py:1);{execute}")
+    assert found is not None and found.place == "database.py:238"
+    found = own_frame(f"{script};view (shop/app.py:7);{execute}")
+    assert found is not None and found.place == "app.py:7"
