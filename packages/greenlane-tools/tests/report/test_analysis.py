@@ -377,3 +377,12 @@ def test_a_worker_s_own_calls_outside_of_jobs_are_not_the_headline() -> None:
     study = study_of(made)
     assert study.verdict.startswith("/a: p99 is 40 ms")
     assert not [each for each in study.findings if each.name == "inflated-spans"]
+
+
+def test_the_script_of_a_command_is_nobodys_line() -> None:
+    script = "<module> (bin/datasette:8)"
+    execute = "execute (site-packages/datasette/database.py:238)"
+    found = own_frame(f"{script};main (site-packages/click/core.py:1);{execute}")
+    assert found is not None and found.place == "database.py:238"
+    found = own_frame(f"{script};view (shop/app.py:7);{execute}")
+    assert found is not None and found.place == "app.py:7"

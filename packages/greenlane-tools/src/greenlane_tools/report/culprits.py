@@ -58,6 +58,7 @@ _WORK: Final[Mapping[str, re.Pattern[str]]] = {
     "garbage collection": re.compile(r"^gc\b|gc\.collect"),
 }
 _OTHER: Final = "the application's own code"
+_SCRIPT: Final = re.compile(r"(?:^|/)bin/[^/.]+$")
 
 
 class StackFrame(NamedTuple):
@@ -76,7 +77,9 @@ class StackFrame(NamedTuple):
 
     @property
     def library(self) -> bool:
-        """Whether it belongs to a library, or to the interpreter."""
+        """Whether it belongs to a library, or to the interpreter; so does the script that pip has made of a command."""
+        if self.function == "<module>" and _SCRIPT.search(self.file):
+            return True
         return not self.file or _LIBRARY.search(self.file) is not None
 
 
