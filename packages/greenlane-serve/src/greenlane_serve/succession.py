@@ -77,7 +77,7 @@ class Lineup:
         Args:
             folder: where the sockets of the front are.
             whole: as if every worker served.
-            gates_before: of the line-ups before this one whose fronts may still send there.
+            gates_before: of the line-up before this one.
         """
         settings = self.settings
         at_once = {name: one.at_once for name, one in self.places.sets.items()}
@@ -96,7 +96,7 @@ class Lineup:
             queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
             retry_after_s=settings.retry_after_s, connections=_connections(), threads=settings.front_threads,
             version_header=settings.version_header,
-            gates_before=[gate for gate in dict.fromkeys(gates_before) if gate not in self.gates],
+            gates_before=[gate for gate in gates_before if gate not in self.gates],
         )  # fmt: skip
 
 
@@ -177,11 +177,6 @@ class Succession:
         """The workers of the next one do not start."""
         groups = self.coming.groups.values() if self.coming else ()
         return any(group.backoff.failures >= _FIRST_TRIES for group in groups)
-
-    @property
-    def gates(self) -> list[str]:
-        """Of all line-ups before the present one: each of their fronts still sends to its own."""
-        return [gate for lineup, _ in self._before for gate in lineup.gates]
 
     @property
     def first_until_s(self) -> float | None:

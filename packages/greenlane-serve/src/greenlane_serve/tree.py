@@ -244,7 +244,7 @@ class Tree:
         lineup, before = self._succession.coming, self._lineup
         assert lineup is not None
         try:
-            self._start_front(lineup, gates=before.gates if before else ())
+            self._start_front(lineup, gates_before=before.gates if before else ())
         except GreenlaneError as error:
             if before is None:
                 raise
@@ -288,9 +288,8 @@ class Tree:
 
     # -- the front
 
-    def _start_front(self, lineup: Lineup, *, gates: Sequence[str] = ()) -> None:
-        """`gates`: of the line-up that now leaves, beside those of the ones that already do."""
-        site = lineup.site(self.folder, gates_before=[*gates, *self._succession.gates])
+    def _start_front(self, lineup: Lineup, *, gates_before: Sequence[str] = ()) -> None:
+        site = lineup.site(self.folder, gates_before=gates_before)
         self._life = {}  # it has changed meanwhile, perhaps
         self._doorkeeper.start(configuration(site), lineup.fds, lineup.groups.values(),
                                leave_s=self.settings.stop_s)  # fmt: skip

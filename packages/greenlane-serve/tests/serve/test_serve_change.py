@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from tests.serve.served import Clients, Served, ask, until
+from tests.serve.served import Clients, Served, until
 
 from tests import child
 
@@ -77,17 +77,6 @@ def test_an_address_that_is_taken_is_told_at_a_reload(served: Served) -> None:
         served.process.wait_output(f"not reloaded: listen: bind='127.0.0.1:{other}'")
     served.configure(SETTINGS)
     assert served.get("/x")
-
-
-def test_a_kept_connection_outlives_two_reloads_that_take_its_lane_away(served: Served) -> None:
-    served.configure(f'{SETTINGS}[lanes.few]\nmatch = ["/few*"]\nat_once = 1\n')
-    served.reload()()
-    with contextlib.closing(served.connection()) as kept:
-        assert ask(kept, "/few").split()[3] == "few"
-        for workers in (3, 2):
-            served.configure(SETTINGS.replace("workers = 2", f"workers = {workers}"))
-            served.reload()()
-        assert ask(kept, "/few").split()[3] == "few"  # by the front that it began with, through that one's gate
 
 
 @pytest.mark.soak
