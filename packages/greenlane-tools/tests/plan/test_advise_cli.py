@@ -74,7 +74,7 @@ def test_a_what_if_plans_for_then(run: Run) -> None:
     assert code == 0
     document = json.loads(out)
     assert document["schema"] == "greenlane.plan/1"
-    assert {row["view"] for row in document["rows"]} == {"advice", "option", "route", "curve"}
+    assert {row["view"] for row in document["rows"]} == {"advice", "option", "route"}
     advice = document["rows"][0]
     assert advice["verdict"] == "nothing"
     assert advice["said"][0].startswith("Change nothing more: GET /bikes p99 <= 400 ms is met with the what-if alone, ")
