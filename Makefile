@@ -193,7 +193,7 @@ examples: wheel ## the examples of README and the tutorial, in a fresh environme
 	rm -rf target/examples && $(BIN)/python -m venv target/examples
 	target/examples/bin/python -m pip install --quiet $(PINNED) --find-links dist \
 		'greenlane[gunicorn,celery,redis,tools]==$(RELEASE)' flask django fastapi uvicorn
-	GREENLANE_EXAMPLES_BIN=$(abspath target/examples/bin) $(PYTEST) -q --timeout 180 \
+	EXAMPLES_BIN=$(abspath target/examples/bin) $(PYTEST) -q --timeout 180 \
 		tests/system/test_examples.py tests/system/test_tutorial.py
 
 python: build ## VERSION=3.14: a newer CPython below target/python, for make test-all; nothing is installed on the machine

@@ -1,6 +1,6 @@
 """What README says to begin with: each example, started by the command in README.
 
-`make examples` sets `GREENLANE_EXAMPLES_BIN`: programs of another environment, with installed wheels.
+`make examples` sets `EXAMPLES_BIN`: programs of another environment, with installed wheels.
 """
 
 import os
@@ -15,7 +15,7 @@ import pytest
 from tests.child import Child, free_port
 from tests.where import ROOT
 
-BIN = Path(os.environ.get("GREENLANE_EXAMPLES_BIN") or Path(sys.executable).parent)
+BIN = Path(os.environ.get("EXAMPLES_BIN") or Path(sys.executable).parent)
 COMMANDS = re.findall(r"^cd examples && (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.child import Child, free_port
 from tests.where import ROOT
 
-BIN = Path(os.environ.get("GREENLANE_EXAMPLES_BIN") or Path(sys.executable).parent)  # see test_examples.py
+BIN = Path(os.environ.get("EXAMPLES_BIN") or Path(sys.executable).parent)  # see test_examples.py
 BLOCKS = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "tutorial.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
 
 
