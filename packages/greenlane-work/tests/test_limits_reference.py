@@ -151,6 +151,7 @@ def test_both_begin_the_same_order_whenever_asked(slots, rule, stretches):
         both.now += stretch["pause"]
 
 
+@pytest.mark.slow
 def test_both_give_strangers_the_same_turns_beside_many_known_keys():
     both = Both(20, UpstreamRule())
     random = Random(7)
