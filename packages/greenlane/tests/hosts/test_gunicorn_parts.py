@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from gunicorn.config import Config
@@ -25,8 +26,10 @@ from greenlane.hosts.gunicorn.connection import (
     judge_for,
     method_and_target,
 )
+from greenlane.hosts.gunicorn.dispatch import Dispatch
 from greenlane.hosts.gunicorn.listeners import AWAY, Board
 from greenlane.hosts.pool import Pool
+from greenlane.settings import Settings
 
 
 class Gate:
@@ -168,6 +171,48 @@ def test_many_submissions_from_many_threads_are_each_served_once() -> None:
     wait_until(lambda: pool.in_progress == 0)
     assert sorted(served) == [base + number for base in (0, 1000, 2000) for number in range(500)]
     pool.shutdown()
+
+
+def test_an_item_is_counted_out_once() -> None:
+    counts: list[int] = []
+
+    def serve(item: str) -> None:
+        assert pool.count_out() and pool.count_out()
+        counts.append(pool.in_progress)
+
+    pool: Pool[str] = Pool(1, serve)
+    assert not pool.count_out()  # this is none of its threads
+    pool.submit("a")
+    pool.shutdown()
+    wait_until(lambda: pool.threads == 0)
+    assert (counts, pool.in_progress) == ([0], 0)
+
+
+def test_a_pipelined_request_does_not_count_one_whose_thread_has_not_returned() -> None:
+    request = b"GET / HTTP/1.1\r\n\r\n"
+    counts: list[int] = []
+    done = threading.Event()
+
+    def serve(conn: Conn) -> None:
+        counts.append(pool.in_progress)
+        conn.requests += 1
+        dispatch.next_request(conn, conn.head.removeprefix(request))
+        done.wait(10)
+
+    pool: Pool[Conn] = Pool(10, serve)
+    dispatch = Dispatch(SimpleNamespace(cfg=Config(), behind_front=False), Settings(limit=1), pool)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        conn = Conn(Config(), ours, "", "", 1.0)
+        conn.head = request * 10
+        dispatch.dispatch(conn)
+        wait_until(lambda: conn.polled or dispatch.over_limit)  # it waits for an eleventh: the ten threads are there
+        assert (counts, len(dispatch.over_limit), pool.in_progress, pool.busy) == ([1] * 10, 0, 0, 10)
+        done.set()
+        pool.shutdown()
+        wait_until(lambda: pool.threads == 0)
+        assert pool.in_progress == 0
+        dispatch.end()
 
 
 def test_the_board_knows_the_least_busy_worker_with_room() -> None:

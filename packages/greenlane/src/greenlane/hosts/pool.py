@@ -47,9 +47,10 @@ class _Seat(Generic[T]):
     __slots__ = ("item", "since_ns", "wakes")
 
     def __init__(self) -> None:
-        # What to serve next; None = end. Written under the pool's guard before `wakes` is released.
+        # What it serves, until that is counted out; None when the thread wakes = end. Written under the pool's guard,
+        # and before `wakes` is released.
         self.item: T | None = None
-        # When it began what it serves now; 0 = idle. Written by its own thread.
+        # When it began what it serves now; 0 = idle or counted out. Written by its own thread.
         self.since_ns = 0
         self.wakes = allocate_lock()
         self.wakes.acquire()
@@ -89,6 +90,8 @@ class Pool(Generic[T]):
         self._guard = allocate_lock()
         self._idle: list[_Seat[T]] = []
         self._seats: set[_Seat[T]] = set()
+        # `seat` of the thread that asks.
+        self._here = threading.local()
         self._turns = turns
         # Items that wait for a thread, by their order.
         self._light: deque[tuple[int, T]] = deque()
@@ -101,6 +104,11 @@ class Pool(Generic[T]):
     def in_progress(self) -> int:
         """Items queued or being served."""
         return self._progress[0]
+
+    @property
+    def busy(self) -> int:
+        """Threads that are not idle; one that has counted its item out is busy until it returns."""
+        return self.threads - len(self._idle)
 
     @property
     def queued(self) -> int:
@@ -117,7 +125,7 @@ class Pool(Generic[T]):
             self._progress[0] = count = self._progress[0] + 1
             if count == self.ceiling:
                 self._full_ns = time.monotonic_ns()
-            if self.threads - len(self._idle) >= self.nearly_full:
+            if self.busy >= self.nearly_full:
                 self._queue(item)
                 head = self._next_queued()
                 if head is None:
@@ -128,6 +136,19 @@ class Pool(Generic[T]):
             seat.wakes.release()
         else:
             self._start(item)
+
+    def count_out(self) -> bool:
+        """End the item that the calling thread serves, before `serve` returns: what comes next does not count it.
+
+        Returns:
+            whether the caller is a thread of this pool; for others nothing is done.
+        """
+        seat: _Seat[T] | None = getattr(self._here, "seat", None)
+        if seat is None:
+            return False
+        with self._guard:
+            self._end(seat)
+        return True
 
     def withdraw(self, item: T) -> bool:
         """Take back an item that no thread has begun; False when one has."""
@@ -167,7 +188,7 @@ class Pool(Generic[T]):
     def _next_queued(self) -> T | None:
         """Take the queued item that is to be served now; None: there is none, or no thread for it."""
         light, heavy = self._light, self._heavy
-        busy = self.threads - len(self._idle)
+        busy = self.busy
         if not (light or heavy) or busy >= self.ceiling:
             return None
         long = bool(heavy) and self._turns is not None and self._turns.are_long()
@@ -210,6 +231,7 @@ class Pool(Generic[T]):
         del first
         with self._guard:
             self._seats.add(seat)
+        self._here.seat = seat
         # An exception from outside (`PyThreadState_SetAsyncExc`) may come at any line: the seat leaves with its thread.
         try:
             while (item := seat.item) is not None:
@@ -226,10 +248,7 @@ class Pool(Generic[T]):
     def _next(self, seat: _Seat[T]) -> None:
         """Put the next item into `seat`, waiting for it; None when the thread is to end."""
         with self._guard:
-            self._progress[0] -= 1
-            self._ended_ns = time.monotonic_ns()
-            seat.since_ns = 0
-            seat.item = None
+            self._end(seat)
             self._idle.append(seat)
             item = self._next_queued()
             if item is None and self._closing:
@@ -249,6 +268,14 @@ class Pool(Generic[T]):
                     self._leave(seat)
                     return
             seat.wakes.acquire()  # taken in the same moment: its item is there or about to be
+
+    def _end(self, seat: _Seat[T]) -> None:
+        if seat.item is None:
+            return
+        self._progress[0] -= 1
+        self._ended_ns = time.monotonic_ns()
+        seat.since_ns = 0
+        seat.item = None
 
     def _place_one_more(self) -> None:
         """Let another thread serve a queued item that need not wait any longer: the queue at the permit has gone."""

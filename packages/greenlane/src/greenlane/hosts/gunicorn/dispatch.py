@@ -1,8 +1,10 @@
 """Where a connection goes next: to a thread of the pool, back to the main thread, or away.
 
 Every call but those named otherwise is made by the owner of the connection, on the main thread or a thread of the pool,
-which no longer owns it afterwards. A thread parks its connection by itself: the main thread is not woken for
-that. An epoll set may be changed from any thread; a descriptor reports once and is then silent until it is armed again.
+which no longer owns it afterwards. A pool thread counts its request out before it hands the connection over, so what
+comes next on the connection never counts its predecessor, however late that thread returns. A thread parks its
+connection by itself: the main thread is not woken for that. An epoll set may be changed from any thread; a descriptor
+reports once and is then silent until it is armed again.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ from greenlane.settings import Settings
 
 __all__ = ["DOUBT_LOOK_S", "LINGER_S", "Dispatch"]
 
-# A request over the limit is looked at again for so long: a client that has just read the answer to another one can be
-# here before that one's thread has counted it out.
+# A request over the limit is looked at again for so long: a client that has just read an answer on another connection
+# can be here before the thread of that one has counted it out.
 _GRACE_NS: Final = 2_000_000
 #: Pause between two such looks.
 DOUBT_LOOK_S: Final = 0.001
@@ -98,21 +100,17 @@ class Dispatch:
 
     # -- a head is whole
 
-    def dispatch(self, conn: Conn, own: int) -> None:
-        """Pass on a connection whose head is whole: answered here, refused, or served by the pool.
-
-        Args:
-            conn: with its head.
-            own: requests in progress that end with this call: 1 from a pool thread, 0 from the main thread.
-        """
+    def dispatch(self, conn: Conn) -> None:
+        """Pass on a connection whose head is whole: answered here, refused, or served by the pool."""
+        in_pool = self._pool.count_out()
         if conn.head.startswith(self._special) and (message := self._worker.special(conn.head)) is not None:
             self.answer(conn, message)
         elif self._worker.behind_front and self._worker.too_late(conn):
             self._turn_away(conn)
-        elif self._limit and self._pool.in_progress - own >= self._limit:
+        elif self._limit and self._pool.in_progress >= self._limit:
             conn.stage = OVER_LIMIT
             self.over_limit.append((conn, time.monotonic_ns() + _GRACE_NS))
-            if own:
+            if in_pool:
                 self.wake()
         else:
             self.submit(conn)
@@ -132,7 +130,7 @@ class Dispatch:
         """Let a thread of the pool serve it."""
         conn.stage = BUSY
         # It may wait: its deadline is kept from here.
-        if conn.head and self._pool.in_progress >= self._pool.nearly_full:
+        if conn.head and self._pool.busy >= self._pool.nearly_full:
             due_ns = self._worker.due_ns(conn.head, conn.arrival_ns)
             if due_ns:
                 conn.claim = Claim(conn, due_ns, queued=True)
@@ -181,7 +179,7 @@ class Dispatch:
             conn.arrival_ns = time.monotonic_ns()
             if self.judge(left, 0, False) != PARTIAL:
                 conn.head = left
-                self.dispatch(conn, 1)
+                self.dispatch(conn)
                 return
         self.park(conn, left)
 
@@ -200,11 +198,13 @@ class Dispatch:
         elif conn.requests:
             conn.expires_s = now_s + (self._keepalive_s if not self.stopping_s else min(self._keepalive_s, LINGER_S))
         conn.head = head
+        self._pool.count_out()
         self._hand_over(conn, WAITING, EPOLLOUT if writable else EPOLLIN)
 
     def part(self, conn: Conn) -> None:
         """Close in order: our side now, the rest when the client has closed its own or its time is over."""
         conn.head = b""
+        self._pool.count_out()
         try:
             _shutdown(conn.sock, socket.SHUT_WR)
             ended = not _recv(conn.sock, 4096, _DONTWAIT)

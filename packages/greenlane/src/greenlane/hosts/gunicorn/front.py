@@ -231,7 +231,7 @@ class Front:
                 conn.expires_s = now_ns / 1e9 + self._head_s
             self._dispatch.arm(conn)
         else:
-            self._dispatch.dispatch(conn, 0)
+            self._dispatch.dispatch(conn)
 
     def _expire(self, conn: Conn, now_s: float) -> None:
         """Give up on a connection whose time is over."""

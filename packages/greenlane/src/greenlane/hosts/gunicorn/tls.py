@@ -64,7 +64,7 @@ def next_request(conn: Conn, dispatch: Dispatch) -> None:
         return
     if state == HEAD:
         conn.head = head
-        dispatch.dispatch(conn, 1)
+        dispatch.dispatch(conn)
     else:
         conn.head = b""  # the rest of a head has its time from now on
         _wait(conn, dispatch, state, head)
