@@ -1,4 +1,4 @@
-//! What came of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty then.
+//! The results of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty.
 
 use super::histogram::Histogram;
 
