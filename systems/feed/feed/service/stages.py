@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 # --- A coroutine driven step by step, as a task does, with a clock around each step.
 
-#: Takes CPU, ns, of whoever computes.
+#: Gets CPU that was used, ns.
 Takes = Callable[[int], None]
 
 
@@ -182,7 +182,7 @@ class _Measured(Steps[T]):
 # the same name: sums over requests are exact, those of one request are not. A task that is begun within a stage
 # counts for it to its end, as do those that it begins.
 
-# Of whoever computes in this context; None = nobody asks.
+# Gets the CPU that is used in this context; None = nothing does.
 _TAKES: ContextVar[Takes | None] = ContextVar("feed_takes_cpu", default=None)
 
 
