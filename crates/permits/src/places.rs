@@ -14,7 +14,7 @@ pub const RESUMED: u64 = 1;
 
 /// Frames that are looked at, at most: a driver and its client library take up to some twenty.
 const MOST_FRAMES: usize = 24;
-/// The application's own frames that name a place: what called them is the framework.
+/// The application's own frames that name a place, at most: what called these is the framework.
 const MOST_OWN: usize = 3;
 /// Code objects that are remembered, at most. More than a service has; code that each job creates again would fill it.
 const MOST_CODES: usize = 1 << 15;

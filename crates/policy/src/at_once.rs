@@ -265,7 +265,7 @@ impl AtOnce {
         usual.sum::<f64>().max(1.0)
     }
 
-    /// The usual time follows down at once, and up while load cannot be the reason.
+    /// The usual time follows down immediately, and up while load cannot be the reason.
     fn follow(&mut self, used: bool, window: &HashMap<String, Ended>) {
         for (route, one) in window {
             if one.jobs < ROUTE_JOBS

@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 const SECOND_NS: u64 = 1_000_000_000;
 /// Events that are taken from a ring at once.
 const BATCH: usize = 1024;
-/// A writer that has done its last round ends at once.
+/// A writer that has done its last round ends immediately.
 const MOST_PATIENCE_MS: u32 = 1000;
 /// A chunk beyond this is written before the ring is empty, bytes.
 const CHUNK_BYTES: usize = 256 << 10;

@@ -578,7 +578,7 @@ impl Chooser {
         });
     }
 
-    /// Looks again at once if the calls have become shorter or longer by half.
+    /// Looks again immediately if the calls have become shorter or longer by half.
     fn watch(&mut self) {
         let took = &self.took[self.place as usize];
         if took.len < KEPT || self.calls < self.again_after / BLIND {

@@ -284,10 +284,10 @@ class TimedSelector(selectors.DefaultSelector):
     """The system's selector, with bounds on when that became ready which the loop resumes now, CLOCK_MONOTONIC ns.
 
     A round of the loop is one return of `select` and what is run until the next. What arrives in one round resumes its
-    coroutine in the next one (a future's callbacks are called soon, never at once). So what resumes now was ready when
-    the *last* round began, at `ready_before_ns`: its wait is at least from then to now. And it became ready after the
-    round before that had begun, or while the last `select` slept: at `ready_after_ns` or later, unless it was asked for
-    only then.
+    coroutine in the next one (a future's callbacks are called soon, never immediately). So what resumes now was ready
+    when the *last* round began, at `ready_before_ns`: its wait is at least from then to now. And it became ready after
+    the round before that had begun, or while the last `select` slept: at `ready_after_ns` or later, unless it was asked
+    for only then.
     """
 
     def __init__(self) -> None:
