@@ -1,4 +1,4 @@
-//! The results of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty.
+//! Results of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty then.
 
 use super::histogram::Histogram;
 
