@@ -2,7 +2,7 @@
 
     python -m bench.call_cost [--rounds 40] [--calls 4000] [--json]
 
-The question: how many ns more does one blocking call cost that returns at once? Expected before the first run: under
+Question: how many ns more does one blocking call cost that returns immediately? Expected before the first run: under
 1 us: the probe's leave and enter, one event for the call, one for a slice when it was long enough. One round is
 `calls` pairs of send and recv with the recorder on and as many with it off, in alternating order, and as many in an
 interpreter that was never told of Greenlane (`plain`), which shows what the probes cost that stay in place when off.

@@ -89,7 +89,7 @@ def _row(contender: str, times_ms: Times) -> dict[str, object]:
 
 
 def ratios(found: Sequence[dict[str, object]]) -> tuple[float, float] | None:
-    """p99 of ours over one queue's, and that of random assignment over ours; None = ours did not take part."""
+    """Our p99 over one queue's, and random assignment's over ours; None = ours did not take part."""
     p99_ms = {str(row["contender"]): float(str(row["p99_ms"])) for row in found}
     if OURS not in p99_ms:
         return None

@@ -4,7 +4,8 @@ Question: in loads that an order of turns may get wrong, which class has the wor
 Expected: none over 1.1 times gthread-64's, nor over what the conservation law asks for. Under 1.3 times what can be
 served, for 20 s, requests that wait for upstreams stay in time.
 
-The worst class is the claim; of overload, where each heavy class waits whoever serves, the bounds of its scenario are.
+The claim is about the worst class. In overload each heavy class waits with any server: there the claim is the bounds
+of the scenario.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def stopped(load: Load, rule: Rule) -> Floats:
                 heapq.heappush(waiting, (at[came] - boost[came], came))
                 came += 1
             holder = heapq.heappop(waiting)[1]
-            # Who goes on after a stop is not stopped at once again.
+            # A phase that goes on after a stop is not stopped again immediately.
             may_until = max(allowed[holder], used[holder] + 1.0) if used[holder] else allowed[holder]
         until = size[holder]
         if waiting:

@@ -10,10 +10,10 @@ stock gevent worker? Expected: 9 of 10, and bands no wider than times or by 1.5 
 A synthetic service is a mix of routes drawn from the seed (default: of this minute, so that no fit has seen it), played
 by real gunicorn workers. `--scenario` asks a real one: of the lab, or a file of bench/plan_services, whose applications
 are installed from PyPI into `--out` first. Each service is recorded once, at 0.6 of what a process can do, then served
-by each contender at so many times the recorded rates.
+by each contender at multiples (`--loads`) of the recorded rates.
 A band is for the speed that the cores had in the measurement, as in `greenlane plan --verify`: the loop that the
 recording timed is timed then as well ("cores" in the table: by how many times slower it was). A synthetic service
-computes by the CPU clock, so it takes as long at any speed. `--page` predicts anew, for all that was measured into
+computes by the CPU clock, so it takes as long at any speed. `--page` predicts again, for all that was measured into
 `--out`.
 "9 of 10 take" says by which factor latencies would have to be wider: `greenlane_tools.plan.band.MODEL`.
 
@@ -262,7 +262,7 @@ def verdict(rows: Sequence[Row]) -> tuple[float, float, float]:
 
 
 def page(rows: Sequence[Row]) -> str:
-    """Each band beside its measurement, and what comes of it: Markdown."""
+    """Each band beside its measurement, and the verdict: Markdown."""
     inside, widest, factor = verdict(rows)
     widths = _widths(rows)
     wider = f"{sum(width > WIDEST for width in widths)} of {len(widths)}"

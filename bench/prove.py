@@ -287,7 +287,7 @@ def ideal_ratio(plan: Plan, heavy: str) -> float:
 
 
 def _latencies_ms(jobs: Sequence[tuple[float, str, float]], before: Sequence[str]) -> list[float]:
-    """Of (arrival, endpoint, ms of CPU): by readiness, but endpoints of `before` preempt the others at once."""
+    """Of (arrival, endpoint, ms of CPU): by readiness, but endpoints of `before` preempt the others immediately."""
     left = [[(wait, cpu_ms * share) for wait, share in _steps(name)] for _, name, cpu_ms in jobs]
     coming = [(at, number) for number, (at, _, _) in enumerate(jobs)]
     heapq.heapify(coming)

@@ -33,7 +33,7 @@ _HERE = Path(__file__).parent
 
 WORKERS: Mapping[str, tuple[str, ...]] = {"gthread-64": ("gthread", "--threads", "64"), "gevent": ("gevent",)}
 
-# Nobody listens there: what would be sent is refused at once.
+# Nobody listens there: what would be sent is refused immediately.
 _NOBODY = "http://127.0.0.1:9"
 _DDTRACE = {
     "DD_PROFILING_ENABLED": "true",

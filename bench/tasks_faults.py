@@ -358,7 +358,7 @@ def published(site: Site, orders: int, per_s: float, books: Books) -> int:
 
 
 def rest(site: Site, books: Books) -> None:
-    """Until every effect has come and no message is left, or nothing happens any more."""
+    """Waits until every effect has come and no message is left, or until nothing changes."""
     missing, open_before, since = set(books.effects), -1, time.monotonic()
     while time.monotonic() - since < _PATIENCE_S:
         site.wait(_QUIET_S)

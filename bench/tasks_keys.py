@@ -54,7 +54,7 @@ class Case:
     busy_per_s: float = 7.0
     hanging_per_s: float = 0.0
     flood_per_s: float = 0.0
-    #: One in so many rare merchants takes 30 s a call; 0 = none.
+    #: One in this many rare merchants takes 30 s a call; 0 = none.
     slow_one_in: int = 0
 
 

@@ -3,7 +3,8 @@
     python scripts/prose.py [FILE ...]     without files: all pages, and the texts of all sources
 
 In a page it reads everything but code blocks, code spans and comments; in a source file comments, docstrings and other
-texts. A rule is a pattern and a remedy. A line that must break one (a quotation) ends with `prose: allowed`.
+texts. Of Rust, tests and systems it reads comments and docstrings only: many strings there are programs or compared.
+A rule is a pattern and a remedy. A line that must break one (a quotation) ends with `prose: allowed`.
 Exit 0: nothing found; 1: findings, one a line.
 """
 
@@ -19,8 +20,19 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = ("*.md", "docs/**/*.md", "systems/*/README.md", "packages/*/README.md")
-SOURCES: Final = ("packages/*/src/**/*.py", "packages/*/src/**/*.pyi", "scripts/*.py")
+SOURCES: Final = ("packages/*/src/**/*.py", "packages/*/src/**/*.pyi", "scripts/*.py", "bench/**/*.py")
+#: Of these only comments and docstrings.
+COMMENTED: Final = (
+    "crates/**/*.rs",
+    *(f"{folder}/**/*.{kind}" for folder in ("systems", "tests") for kind in ("py", "pyi", "rs")),
+    "packages/*/tests/**/*.py",
+)
 ALLOWED: Final = "prose: allowed"
+_BEFORE_STATEMENTS: Final = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
+#: Comments, and the texts that may look as if they had one in them.
+_RUST: Final = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|r(?P<marks>#*)".*?"(?P=marks)|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'""", re.DOTALL
+)
 
 #: What nobody may write, and what to write instead.
 RULES: Final = tuple(
@@ -53,19 +65,32 @@ def _page(text: str) -> Iterator[tuple[int, str]]:
             yield number, re.sub(r"`[^`]*`|\]\([^)]*\)", "", line)
 
 
-def _source(text: str) -> Iterator[tuple[int, str]]:
-    texts = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+def _python(text: str, *, strings: bool) -> Iterator[tuple[int, str]]:
+    texts = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+    before = tokenize.NEWLINE
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in texts:
-            for offset, line in enumerate(token.string.splitlines()):
-                yield token.start[0] + offset, line
+        is_docstring = token.type == tokenize.STRING and before in _BEFORE_STATEMENTS
+        if token.type == tokenize.COMMENT or is_docstring or (strings and token.type in texts):
+            yield from enumerate(token.string.splitlines(), token.start[0])
+        if token.type not in (tokenize.COMMENT, tokenize.NL):
+            before = token.type
 
 
-def findings(path: Path) -> Iterator[str]:
-    """One line each: where, what, and what to write instead."""
+def _rust(text: str) -> Iterator[tuple[int, str]]:
+    for token in _RUST.finditer(text):
+        if token[0].startswith(("//", "/*")):
+            yield from enumerate(token[0].splitlines(), 1 + text.count("\n", 0, token.start()))
+
+
+def findings(path: Path, *, strings: bool = True) -> Iterator[str]:
+    """One line each: where, what, and what to write instead. `strings`: of Python also those that are no docstrings."""
     text = path.read_text("utf-8")
     lines = text.splitlines()
-    for number, line in _page(text) if path.suffix == ".md" else _source(text):
+    if path.suffix == ".md":
+        read = _page(text)
+    else:
+        read = _rust(text) if path.suffix == ".rs" else _python(text, strings=strings)
+    for number, line in read:
         for pattern, instead in RULES:
             if (found := pattern.search(line)) and ALLOWED not in lines[number - 1]:
                 yield f"{path}:{number}: {found[0].strip()!r}: write {instead}"
@@ -73,10 +98,10 @@ def findings(path: Path) -> Iterator[str]:
 
 def main(argv: list[str]) -> int:
     """See the module."""
-    paths = [Path(name) for name in argv] or sorted(
-        path for pattern in (*PAGES, *SOURCES) for path in ROOT.glob(pattern) if path != Path(__file__).resolve()
-    )
-    found = [line for path in paths for line in findings(path)]
+    commented = set() if argv else {path for pattern in COMMENTED for path in ROOT.glob(pattern)}
+    whole = {Path(name) for name in argv} or {path for pattern in (*PAGES, *SOURCES) for path in ROOT.glob(pattern)}
+    whole.discard(Path(__file__).resolve())
+    found = [line for path in sorted(whole | commented) for line in findings(path, strings=path in whole)]
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 

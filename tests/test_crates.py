@@ -17,7 +17,7 @@ from tests.where import ROOT
 
 CRATES = ROOT / "crates"
 
-# What each crate may depend on, of ours. Decisions know nothing; what observes and what controls do not know each
+# Which of our crates each one may depend on. Decisions know nothing; what observes and what controls do not know each
 # other; nothing that a service loads knows what reads, simulates or generates load.
 GRAPH: Mapping[str, frozenset[str]] = {
     "policy": frozenset(),

@@ -133,7 +133,7 @@ def run(folder: Path, source: str, *options: str, limit_s: float = 600) -> subpr
     (folder / "test_case.py").write_text(HEAD + source)
     (folder / "test_neighbour.py").write_text(HEAD + NEIGHBOUR)
     (folder / "told").mkdir()
-    # Not what pytest and xdist tell the processes that they start: these are no workers of theirs.
+    # Not what pytest and xdist tell the processes that they start: these are not their workers.
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     return subprocess.run(
         [sys.executable, "-c", RUNNER, str(limit_s), *options],

@@ -1,4 +1,4 @@
-"""Troubles of who answers: a library's own thread, a recycled descriptor, a file, a hog that does not have the GIL."""
+"""Hard cases of naming what answers: a library's own thread, a recycled descriptor, a file, a hog without the GIL."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ _POOLS = {"stock": "threads", "work": "custom"}
 _POOL = {
     "CELERY_CUSTOM_WORKER_POOL": "greenlane_work.celery:Pool",
     "GREENLANE_TASK_ALLOW": "early-ack,no-confirms",
-    # `Reject(requeue=True)` comes back after this time and not at once, see docs/tasks.md; a test waits for 10 s.
+    # `Reject(requeue=True)` comes back after this time and not immediately, see docs/tasks.md; a test waits for 10 s.
     "GREENLANE_TASK_RETURN_S": "0.2",
     "GREENLANE_CONFIG": "",
     "PYTHONPATH": str(ROOT / "packages" / "greenlane-work" / "src"),

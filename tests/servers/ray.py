@@ -27,7 +27,7 @@ class Ray(Server):
         self._cpus = cpus
         self._client_port = child.free_port()
         self.environment = {
-            # It listens on all addresses, whatever it is told.
+            # It listens on all addresses, whatever the options say.
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
             "RAY_USAGE_STATS_ENABLED": "0",

@@ -105,7 +105,7 @@ impl Shed {
         })))
     }
 
-    /// Another clock's step can put an arrival before the start of ours, and a deadline with it.
+    /// A step of the caller's clock can put an arrival, and its deadline, before the start of our clock.
     fn refuses(&self, arrival_ns: i64, due_ns: i64, now_ns: i64) -> bool {
         let due_ns = due_ns.max(i64::from(due_ns != 0));
         let [arrival_ns, due_ns, now_ns] = [arrival_ns, due_ns, now_ns].map(clamped);

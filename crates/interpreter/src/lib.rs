@@ -14,7 +14,7 @@ pub const NEWEST: (u8, u8) = (3, 15);
 
 /// Whether what follows private structures may be used in this interpreter.
 pub fn is_known(py: Python<'_>) -> PyResult<bool> {
-    // As Python says it: what a program sees is what it is told about.
+    // The version that Python reports: messages are about the one that a program sees.
     let version = py.import("sys")?.getattr("version_info")?;
     let (major, minor): (u8, u8) = (
         version.get_item(0)?.extract()?,

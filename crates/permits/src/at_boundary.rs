@@ -17,7 +17,7 @@ pub fn boundary(py: Python<'_>, _event: &Bound<'_, PyTuple>) {
     stand_still(py, false);
 }
 
-/// As if this thread had been asked, and whoever waits were before it.
+/// As if this thread had been asked to stand still and every waiter were before it.
 #[pyfunction]
 #[pyo3(signature = (*_event))]
 pub fn boundary_of_all(py: Python<'_>, _event: &Bound<'_, PyTuple>) {

@@ -2,7 +2,7 @@
 //! runs. They are there from the asking until the thread meets one, or its phase ends.
 //!
 //! Nobody stands still in what other code cannot wait for: import machinery, logging, `__del__` and other finalizers,
-//! generators (any thread may drive them), code of ours. Then the callers of those are watched instead.
+//! generators (any thread may drive them), our own code. Then the callers of those are watched instead.
 
 use crate::face::ThreadFace;
 use greenlane_process::clock;
@@ -95,7 +95,7 @@ pub fn leave(py: Python<'_>, face: &ThreadFace) {
     }
 }
 
-/// Nobody is asked any more.
+/// Withdraws the request to stand still, if there is one.
 pub fn withdraw(py: Python<'_>) {
     let Some(asked) = state().asked.take() else {
         return;
@@ -103,7 +103,8 @@ pub fn withdraw(py: Python<'_>) {
     asked.face.ask_to_stop(0);
     if let Some(tool) = state().tool.clone() {
         for code in &asked.codes {
-            let _ = tool.set.call1(py, (code, 0)); // The tool may be somebody else's by now: nothing of ours is left.
+            // Another owner may have the tool by now: then none of our events is left.
+            let _ = tool.set.call1(py, (code, 0));
         }
     }
 }

@@ -12,7 +12,7 @@ pub struct ThreadFace {
     thread: AtomicI32,
     /// The fork generation that these are of.
     generation: AtomicU64,
-    /// Tracked locks held. Written by the holder, and by whoever releases a `Lock` for it.
+    /// Tracked locks held. Written by the holder, and by a thread that releases a `Lock` for it.
     locks: AtomicI64,
     /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
     owes_a_turn: AtomicBool,

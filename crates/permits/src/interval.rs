@@ -1,8 +1,8 @@
 //! The interpreter's switch interval: short only while somebody holds a permit.
 //!
-//! While a heavy phase computes, whoever wakes from I/O should get the GIL within half a millisecond; while nobody does,
-//! the interpreter's own value serves better. Where many wait for the GIL it is longer, see `greenlane_policy::stretch`.
-//! All calls need the GIL.
+//! While a heavy phase computes, a thread that wakes from I/O should get the GIL within half a millisecond. While no
+//! heavy phase computes, the interpreter's own value serves better. Where many wait for the GIL it is longer, see
+//! `greenlane_policy::stretch`. All calls need the GIL.
 
 use crate::counters::{add, Counters};
 use greenlane_interpreter::gil_enabled;

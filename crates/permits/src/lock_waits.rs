@@ -16,7 +16,7 @@ pub trait Stops: Send + Sync {
     fn let_stopped_go(&self);
 }
 
-/// Whoever begins to wait lets those of `stops` go from now on. With the GIL.
+/// From now on a job that begins to wait lets those of `stops` go. With the GIL.
 pub fn tell(stops: Weak<dyn Stops>) {
     let mut all = STOPS.lock().unwrap_or_else(PoisonError::into_inner);
     all.retain(|known| known.strong_count() > 0);

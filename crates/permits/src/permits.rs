@@ -345,7 +345,7 @@ impl Permits {
         (!off || self.shared.own_modes.load(Ordering::Relaxed)) && !running::has_job()
     }
 
-    /// Takes this thread's job out, if it is one of ours.
+    /// Takes this thread's job out, if these permits opened it.
     fn mine(&self) -> Option<Box<Job>> {
         let job = running::take_job()?;
         if Arc::ptr_eq(&job.shared, &self.shared) {

@@ -14,9 +14,9 @@ pub const RESUMED: u64 = 1;
 
 /// Frames that are looked at, at most: a driver and its client library take up to some twenty.
 const MOST_FRAMES: usize = 24;
-/// So many of the application's own are enough: what called them is the framework.
+/// The application's own frames that name a place, at most: what called these is the framework.
 const MOST_OWN: usize = 3;
-/// Code objects that are remembered. More than a service has; what is made anew for each job would fill it.
+/// Code objects that are remembered, at most. More than a service has; code that each job creates again would fill it.
 const MOST_CODES: usize = 1 << 15;
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;

@@ -94,7 +94,7 @@ impl Shared {
         Mode::of(route.mode_or(self.mode.load(Ordering::Relaxed)))
     }
 
-    /// Asked by whoever waits: an import may have switched the GIL on.
+    /// Waiting threads call this: an import may have switched the GIL on.
     pub fn see_gil(&self, py: Python<'_>) {
         if !self.gate().has_gil() && gil_enabled(py).unwrap_or(false) {
             self.gate().gil_is_back(self.permits_with_gil);

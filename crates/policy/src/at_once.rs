@@ -25,7 +25,7 @@ pub struct AtOnceRule {
     pub most: u32,
     /// From an answer until the worker has its next request, ns: it idles meanwhile, as it does for I/O.
     pub gap_ns: u64,
-    /// A window has at least so much of workers' time, ns, and so many requests.
+    /// The least that a window has: workers' time, ns, and requests.
     pub window_ns: u64,
     pub window_jobs: u64,
 }
@@ -265,7 +265,7 @@ impl AtOnce {
         usual.sum::<f64>().max(1.0)
     }
 
-    /// The usual time follows down at once, and up while load cannot be the reason.
+    /// The usual time follows down immediately, and up while load cannot be the reason.
     fn follow(&mut self, used: bool, window: &HashMap<String, Ended>) {
         for (route, one) in window {
             if one.jobs < ROUTE_JOBS
@@ -315,7 +315,7 @@ impl AtOnce {
     }
 
     /// Changes the number if it is worth a change: by more than an eighth, and to the double at most, so that the
-    /// backstop sees what comes of it.
+    /// backstop sees the effect.
     fn settle(&mut self, model: u32) {
         let wanted = model.min(self.cap).clamp(self.rule.least, self.rule.most);
         self.why = if wanted < model && wanted == self.cap {

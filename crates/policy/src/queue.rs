@@ -22,9 +22,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Tickets granted by a change, in order. Usually none or one.
 pub type Granted = Vec<u64>;
 
-/// For so many more there is room beside a holder that has used its share: the others then have three quarters of the core
-/// among three, and not half of it. With one in place of two quotes beside a phase of 1.5 s took 1.2 to 1.3 times as long
-/// as without permits, with none twice as long.
+/// Extra permits beside each holder that has used its share. With two, the others have three quarters of the core among
+/// three, and not half of it. With one, quotes beside a phase of 1.5 s took 1.2 to 1.3 times as long as without
+/// permits; with none, twice as long.
 const MORE: usize = 2;
 /// Who never asked holds as the last of all.
 const LAST: Key = (true, i64::MAX, u64::MAX, u64::MAX);
@@ -77,7 +77,7 @@ impl PermitQueue {
         }
     }
 
-    /// From now on there are so many (at least one). Who holds one more keeps it.
+    /// Sets the number of permits (at least one). Holders beyond it keep theirs.
     pub fn set_permits(&mut self, permits: usize) {
         self.permits = permits.max(1);
     }

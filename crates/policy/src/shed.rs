@@ -13,9 +13,9 @@
 pub struct ShedRule {
     /// Shorter waits are no queue, ns.
     pub waited_ns: u64,
-    /// A queue stands when for so long nobody came without having waited, ns …
+    /// A queue stands when for this time every request had waited before it was picked up, ns …
     pub stands_ns: u64,
-    /// … and so many requests have come since.
+    /// … and at least this many requests have come meanwhile.
     pub stands_count: u64,
     /// The part of past requests that took at most what one is expected to take; 0 to 1.
     pub frac: f64,
@@ -23,7 +23,7 @@ pub struct ShedRule {
     pub most: f64,
 }
 
-/// Requests whose times are remembered, and new ones after which the p99 is taken anew.
+/// Requests whose times are remembered, and new ones after which the p99 is computed again.
 const REMEMBERED: usize = 256;
 const ANEW: u32 = 16;
 

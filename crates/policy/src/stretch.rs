@@ -1,10 +1,10 @@
-//! How long the switch interval has to be, so that who waits for the GIL leaves the CPU to who has it.
+//! How long the switch interval has to be, so that threads that wait for the GIL leave the CPU to the one that has it.
 //!
-//! A thread that wants the GIL waits one interval at a time: after each it wakes, asks, and waits anew. So N of them
+//! A thread that wants the GIL waits one interval at a time: after each it wakes, asks, and waits again. So N of them
 //! wake N / interval times a second, each time some 5 to 10 us of CPU and the GIL's mutex. At 0.5 ms two cost nothing
-//! worth mention; thirty cost a third of a core, which makes requests slower and those who wait more: it feeds itself
-//! and does not end by itself. An interval in proportion to their number keeps the wakes per second as they are for
-//! two. Whoever wakes from I/O waits no longer for it than he has to for the others before him.
+//! worth mention; thirty cost a third of a core, which makes requests slower, so that more threads wait: it feeds
+//! itself and does not end by itself. An interval in proportion to their number keeps the wakes per second as they are
+//! for two. A thread that wakes from I/O waits no longer for it than it has to for the others before it.
 //!
 //! The interpreter does not say how many wait. The process' voluntary context switches do, less those that blocking
 //! calls make, and less what other threads of the process do (a look while no permit is held tells).
@@ -65,8 +65,8 @@ pub struct Stretch {
     /// Wakes a second of threads that do not wait for the GIL.
     others_per_s: f64,
     before: Option<Look>,
-    /// Not judged yet: for how long an interval of ours was in force, perhaps in several holds, and the sum of the time
-    /// that threads waited meanwhile.
+    /// Not judged yet: for how long our interval was in force, perhaps in several holds, and the sum of the time that
+    /// threads waited meanwhile.
     shortened_s: f64,
     waited_s: f64,
 }

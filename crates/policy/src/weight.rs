@@ -48,7 +48,7 @@ pub enum Pin {
     /// Nothing: learned.
     #[default]
     Auto,
-    /// Its phases take turns from the first request on, but for those learned to be trifles (a response's send).
+    /// Its phases take turns from the first request on, except those learned to be trifles (a response's send).
     Heavy,
     /// Its phases never wait.
     Light,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A machine that has never had a core stolen is asked again once in so many times: `/proc/stat` is slow with many cores.
+/// While no core was ever stolen, `/proc/stat` is read only once in this many looks: it is slow with many cores.
 const RARELY: u32 = 60;
 const TICK_NS: u64 = 10_000_000;
 
@@ -22,7 +22,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Looks anew.
+    /// Looks again.
     pub fn look(&mut self) {
         self.waited.clear();
         self.threads = 0;

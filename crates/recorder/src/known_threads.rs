@@ -7,7 +7,7 @@ use greenlane_process::forks;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PLACES: usize = 4096;
-/// A thread is at one of so many places behind each other; with all of them taken it stays unknown.
+/// A thread is at one of this many adjacent places; with all of them taken it stays unknown.
 const TRIES: usize = 16;
 
 static KNOWN: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];

@@ -11,7 +11,7 @@ use std::sync::{Mutex, Once, PoisonError};
 
 /// More texts than this are one text, [`OTHER`]: names come from outside.
 const MOST: usize = 1 << 16;
-/// And so are those beyond so many bytes of all: somebody asks for a hundred thousand long addresses.
+/// So are those beyond this many bytes in all: somebody may ask for a hundred thousand long addresses.
 const MOST_BYTES: usize = 16 << 20;
 /// Longer texts are cut, bytes.
 const LONGEST: usize = 8192;
@@ -21,7 +21,7 @@ const OTHER: &str = "(other)";
 /// The text with number n is in slot n - 1. Unused slots take no memory.
 static SLOTS: [AtomicPtr<&'static str>; MOST + 1] =
     [const { AtomicPtr::new(ptr::null_mut()) }; MOST + 1];
-/// So many slots are filled.
+/// How many slots are filled.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Never freed: a forked child may find it in use, and leaves it. Null: there is none yet.
 static INDEX: AtomicPtr<Mutex<Index>> = AtomicPtr::new(ptr::null_mut());

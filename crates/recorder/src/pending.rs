@@ -15,7 +15,7 @@ pub fn set(pending: bool) {
     PENDING.store(pending, Ordering::Relaxed);
 }
 
-/// It is not pending any more; whether it was.
+/// Clears it. Returns whether it was pending.
 pub fn take() -> bool {
     PENDING.swap(false, Ordering::Relaxed)
 }

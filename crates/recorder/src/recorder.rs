@@ -333,7 +333,7 @@ impl Recorder {
     }
 }
 
-/// Nothing before the first event: a forked child that leaves at once has nothing to say.
+/// Nothing before the first event: a forked child that leaves immediately has nothing to say.
 /// The ends of jobs that are open now may go unseen, or have: they hide no job that is opened from here on.
 fn forget_open_jobs() {
     let first = NEXT_JOB.load(Ordering::Relaxed);

@@ -3,7 +3,7 @@
 //! It sleeps while nobody waits. Once a thread of a job has waited for the GIL for 5 ms, or a loop's slice lasts for
 //! 10 ms while its poll would find something (or other jobs are in progress), it takes the GIL every 20 ms and looks at
 //! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
-//! blocks by then, there is no sample: it is not the culprit any more. A job's slice of over 10 ms is looked at five times
+//! blocks by then, there is no sample: it is no longer the culprit. A job's slice of over 10 ms is looked at five times
 //! a second in any case, for nobody's waiting: these are the lines that the job itself computes in, and should its
 //! process be killed, that is where it was.
 //!
@@ -44,8 +44,8 @@ use std::sync::Arc;
 
 /// Between two looks. A wake-up costs some 20 us on a virtual machine: at 20 ms that is a thousandth of a core.
 const PERIOD_NS: u64 = 20_000_000;
-/// After a look it rests so many times what the look took: looks are at most a three-hundredth of a core, and whom they
-/// take the GIL from pays as much again.
+/// After a look it rests for this many times what the look took: looks are at most a three-hundredth of a core, and the
+/// threads that they take the GIL from pay as much again.
 const RESTS: u64 = 300;
 const MOST_REST_NS: u64 = 200_000_000;
 /// Between two looks while the loops wait for work.
@@ -65,7 +65,7 @@ const ASLEEP_NS: u64 = 500_000_000;
 const MOST_RUNNING: usize = 4;
 /// It asks so often at most for the GIL only to see where that is kept.
 const MOST_TRIES: u32 = 100;
-/// Beyond so many stacks only the innermost frame is; beyond twice as many, nothing.
+/// Beyond this many stacks only the innermost frame is recorded; beyond twice as many, nothing.
 const MOST_STACKS: usize = 4096;
 
 /// One more than the fork generation of the process whose sampler runs; 0 = none does.
@@ -132,7 +132,7 @@ pub fn begin() {
     }
 }
 
-/// Ends the sampler and waits until it has let go of the interpreter. Runs by itself at exit.
+/// Ends the sampler and waits until it no longer uses the interpreter. Runs by itself at exit.
 #[pyfunction]
 pub fn sampler_stop(py: Python<'_>) {
     WANTED.store(false, Ordering::Relaxed);
@@ -170,7 +170,7 @@ fn run() {
             }
         });
     });
-    // A panic is a defect of ours; sampling ends, the program goes on.
+    // A panic is a defect in our code: sampling ends, the program goes on.
     drop(looked);
     let _ = RUNS.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
 }

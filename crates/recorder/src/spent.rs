@@ -1,4 +1,4 @@
-//! Where a unit's time went so far: running sums, for whoever wants a figure at once instead of the recording's account.
+//! Where a unit's time went so far: running sums, for callers that want a figure now and not the recording's account.
 //!
 //! Coarse on purpose, like `live`: of this unit alone, children are not in it.
 

@@ -4,7 +4,7 @@
 //! process that is killed loses no more than that. It has a table of descriptors of its own.
 //!
 //! [`start`] only makes a plan. Threads and files come with the first event, or the first poll, of each process, see
-//! [`pending`]: a child that only executes another program, or a daemon on its way to the background, has none of ours.
+//! [`pending`]: a child that only executes another program, or a daemon on its way to the background, has none.
 
 use crate::calls::installation;
 use crate::cores::Cores;
@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_millis(200);
 const SECOND_NS: u64 = 1_000_000_000;
 /// Events that are taken from a ring at once.
 const BATCH: usize = 1024;
-/// A writer that has done its last round ends at once.
+/// A writer that has done its last round ends immediately.
 const MOST_PATIENCE_MS: u32 = 1000;
 /// A chunk beyond this is written before the ring is empty, bytes.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -35,8 +35,8 @@ const CHUNK_BYTES: usize = 256 << 10;
 const LONG_NS: u64 = 1_000_000;
 /// Threads and loops that are named again in each file; more are not.
 const MOST_UNITS: usize = 4096;
-/// Greenlets and tasks of which it is known who they are, so that a file that mentions one says it: twice so many, those
-/// mentioned last.
+/// Greenlets and tasks that are remembered, so that each file that mentions one describes it: up to twice this many,
+/// those mentioned last.
 const MOST_GREEN: usize = 32_768;
 
 /// In the folder: its recording is over.
@@ -99,7 +99,7 @@ pub fn started_ns() -> u64 {
     STARTED_NS.load(Ordering::Relaxed)
 }
 
-/// Plans to record this process and its forked children. `about` is the JSON that describes them, but for what
+/// Plans to record this process and its forked children. `about` is the JSON that describes them, except what
 /// [`Plan::about`] adds.
 ///
 /// Fails if the folder cannot be written to. Running already: nothing happens.
@@ -229,7 +229,8 @@ pub fn stop() {
     }
     desk.stop.store(true, Ordering::Relaxed);
     flush();
-    // Gone for good but for a disk that hangs: whoever starts the next one, or looks at the threads, may rely on it.
+    // The thread has ended when this returns, unless the disk hangs: the next `start`, and code that looks at the
+    // threads, may rely on it.
     for _ in 0..MOST_PATIENCE_MS {
         let mut thread = locked(&desk.thread);
         match thread.take_if(|thread| thread.is_finished()) {

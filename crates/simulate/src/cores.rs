@@ -1,4 +1,4 @@
-//! CPU that is being used: who computes until when, on so many cores.
+//! CPU that is being used: who computes until when, on a given number of cores.
 //!
 //! Who computes does so in *CPU time*, which all share fairly: with more of them than cores it passes more slowly than
 //! the clock, for all alike. So a change of their number moves nobody's end, only the rate.

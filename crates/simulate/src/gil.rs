@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-/// So many are told apart; those behind them come up as these leave. More threads than a pool usually has.
+/// Waiters that are told apart, at most; those behind move up as these leave. More threads than a pool usually has.
 const TOLD_APART: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl Waiters {
     }
 
     /// How often threads have woken and not got the GIL so far, which is what they switch for beside their work. Those
-    /// who are not told apart yet do not count: so many are too many in any case.
+    /// that are not told apart yet do not count: with that many threads the wakes are too many in any case.
     pub fn wakes(&mut self, now_ns: u64) -> u64 {
         let Some(before) = self.wakes else { return 0 };
         let told_apart = self.waiting.iter().take(TOLD_APART);
@@ -194,7 +194,7 @@ mod tests {
         // It runs out at 6 and 11 ms. A switch at 4 is inside the first.
         waiters.switched(4 * MS);
         assert_eq!(waiters.asked_ns(), Some(11 * MS));
-        // One that comes after the switch asks sooner, whoever waits for longer; the older one is next.
+        // One that comes after the switch asks sooner than one that waits for longer; the older one is next.
         waiters.push(8, 5 * MS);
         assert_eq!(waiters.asked_ns(), Some(10 * MS));
         assert_eq!(waiters.pop(10 * MS), Some(0));

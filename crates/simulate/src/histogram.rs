@@ -1,6 +1,6 @@
 //! Latencies in logarithmic buckets, 128 an octave: what is read off is within 0.4 %.
 
-/// One bucket for each of so many parts of an octave.
+/// Buckets per octave.
 const PARTS: u64 = 128;
 const PARTS_BITS: u32 = 7;
 /// Values are counted in units of 64 ns.

@@ -3,7 +3,7 @@
 //! How long it is, and when that is looked at, is production's rule ([`greenlane_policy::stretch`]). Production derives how many wait
 //! from the voluntary switches of all threads, less a few for each phase that ended; here the waits that have run out are
 //! counted, which is what is looked for in them, and phases bring none. As there, the interval changes only when somebody
-//! gets a permit, when a phase ends and when nobody has a permit any more, and waits that have begun keep theirs.
+//! gets a permit, when a phase ends and when nobody holds a permit, and waits that have begun keep theirs.
 //!
 //! Left out: the CPU that wakes take, for which production lengthens the interval in the first place.
 
@@ -54,7 +54,7 @@ impl Interval {
         }
     }
 
-    /// Nobody has a permit any more.
+    /// Nobody holds a permit now.
     pub(crate) fn restore(&mut self, now_ns: u64, wakes: u64) {
         self.look(now_ns, wakes);
         self.forced = None;

@@ -13,7 +13,7 @@
 //! | [`front`], [`bulkheads`] | requests before a process has them |
 //! | [`world`] | the state of a run: all of the above |
 //! | [`run`] | what happens in it, an event after the other |
-//! | [`histogram`], [`tally`], [`report`] | what came of it |
+//! | [`histogram`], [`tally`], [`report`] | the results |
 //!
 //! Left out: collections of garbage, page faults, losses on the network, retries, what a core's cache forgets at a
 //! switch. What switching and dispatching cost, and who is faster at the GIL, is what the set-up says.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-/// gevent looks at the clock after so many callbacks …
+/// gevent looks at the clock after this many callbacks …
 const CALLBACKS: u32 = 50;
 /// … and leaves the rest for after a poll if this has passed since the first, ns.
 const INTERVAL_NS: u64 = 5_000_000;

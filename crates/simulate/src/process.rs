@@ -49,7 +49,7 @@ pub struct Process {
     pub door_busy: bool,
     /// Who goes on between two turns, having kept the GIL.
     pub kept: Option<u32>,
-    /// Who need not queue if it wants the CPU at once.
+    /// Who need not queue if it wants the CPU immediately.
     pub keeper: Option<u32>,
     /// By upstream.
     pub calls: Vec<Calls>,

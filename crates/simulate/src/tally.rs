@@ -1,4 +1,4 @@
-//! What came of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty then.
+//! Results of the requests: latencies, outcomes, waits by cause. The first are not counted: the service is empty then.
 
 use super::histogram::Histogram;
 

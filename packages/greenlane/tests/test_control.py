@@ -521,7 +521,7 @@ def test_a_child_that_stops_does_not_end_its_parents_socket(server: Server) -> N
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_child_does_not_keep_the_socket_of_an_ended_parent(tmp_path: Path, running: Running) -> None:
-    """The server's process is ended while its child lives: a client is refused at once instead of hanging."""
+    """The server's process is ended while its child lives: a client is refused immediately instead of hanging."""
     server = Server(running, tmp_path)
     ready, started = os.pipe()
     go, going = os.pipe()

@@ -46,7 +46,7 @@ class Replies:
 
     def __new__(cls, expected: int) -> Replies: ...
     def feed(self, data: bytes) -> int | None:
-        """Takes what came. None: there is more to come; else all is there, and so many last bytes belong to others.
+        """Takes what came. None: there is more to come; else all is there, and that many last bytes belong to others.
 
         Raises ConnectionError: the server refused; what follows cannot be told apart.
         """

@@ -1,5 +1,4 @@
-"""Builds the native parts of the system on this machine: `python -m feed.build`, or by whoever needs one, at its first
-need.
+"""Builds the native parts of the system on this machine: `python -m feed.build`, or code that needs one, at first need.
 
 Each part is built by its own tool (cargo, go) and copied to where it is looked for. A part that is newer than its
 sources is left alone, so asking is cheap (about 1 ms). Progress of a build goes to stderr.

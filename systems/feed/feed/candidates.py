@@ -44,7 +44,7 @@ def chosen(answers: Mapping[str, Named], user: User) -> list[int]:
 
     This order is also the feed when nobody can rank.
     """
-    # Summed in the order of MODELS, whoever answered first: sums of floats depend on it.
+    # Summed in the order of MODELS, whichever answered first: sums of floats depend on it.
     scores: dict[int, float] = {}
     for model in MODELS:
         for item_id, score in zip(*answers.get(model, ((), ())), strict=True):

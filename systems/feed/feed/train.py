@@ -1,4 +1,4 @@
-"""Trains the ranking model on the world's own lessons: `python -m feed.train`, or whoever needs a model that is not
+"""Trains the ranking model on the world's own lessons: `python -m feed.train`, or code that needs a model that is not
 kept.
 
 Features come from the code that serves (native.features on packed records); the model is kept under the fingerprint of
@@ -36,7 +36,7 @@ from .world.world import ITEMS, SEED, World, kept, name
 
 TREES: Final = 500
 DEPTH: Final = 6
-# Users whose lessons are learned, and others by whom the model is judged. NDCG by users x items: 200 x 200 0.902, 300 x
+# Users whose lessons are learned, and others for judging the model. NDCG by users x items: 200 x 200 0.902, 300 x
 # 300 0.916, 600 x 100 0.922, 600 x 200 0.929: users teach more than items, and twice the time brings 0.007.
 LEARNED: Final = range(1_000_001, 1_000_601)
 CANDIDATES_EACH: Final = 100

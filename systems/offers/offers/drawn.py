@@ -1,4 +1,4 @@
-"""Numbers that follow from names alone: whoever asks with the same id gets the same, in Python and in Go.
+"""Numbers that follow from names alone: every caller that asks with the same id gets the same, in Python and in Go.
 
 `drawn(a, b)` is FNV-1a (64 bits) of "a|b", finished by MurmurHash3's mixer: FNV's own high bits hardly depend on the
 last letters.

@@ -1,7 +1,7 @@
 """What a region's callers ask pricing for, as a plan and its schedule for `greenlane_tools.lab.load.generate`.
 
-Everything is drawn from the seed: arrivals, bursts, every request's w. The same seed is the same load, whoever is
-asked. Requests carry one number each: w, or, where a rider's offer is asked for straight at pricing, an id.
+Everything is drawn from the seed: arrivals, bursts, every request's w. The same seed is the same load, whichever
+service is asked. Requests carry one number each: w, or, where a rider's offer is asked for straight at pricing, an id.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kinds of CPU work, counted in iterations, and how many of them make one millisecond of this machine's CPU.
 
-An iteration is a few microseconds of what a pricing service really does. It is counted and never timed, so that whoever
-is slowed down has as much to do as everybody else. JSON and regular expressions take a page of documents in one call
-of C code, which keeps the GIL for some 0.2 ms; the others let it go between iterations.
+An iteration is a few microseconds of what a pricing service really does. It is counted and never timed, so that a
+process that is slowed down has as much to do as the others. JSON and regular expressions take a page of documents in
+one call of C code, which keeps the GIL for some 0.2 ms; the others let it go between iterations.
 
     python -m offers.work        prints {"burn": 812.4, …}: iterations in one millisecond of a thread's CPU
 """

@@ -2,7 +2,7 @@
 
     with RabbitMQ(folder) as broker: Celery(broker=broker.url)
 
-Whoever runs another RabbitMQ on this machine is not disturbed, and nothing is left behind.
+Another RabbitMQ on this machine is not disturbed, and nothing is left behind.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def program(name: str) -> str:
     Raises:
         PlatformError: it is not there.
     """
-    # Debian's own wrapper changes user and folder: the script below it does what it is told.
+    # Debian's own wrapper changes user and folder: the script below it does what it is asked.
     if name.startswith("rabbitmq"):
         found = sorted(DEBIAN.glob(f"rabbitmq_server-*/sbin/{name}"))
         if found:

@@ -111,6 +111,6 @@ def start(contender: Contender, surroundings: Path, log: Path, queue: str = QUEU
     """
     added = {VARIABLE: str(surroundings), "PYTHONWARNINGS": os.environ.get("PYTHONWARNINGS", "default")}
     if os.geteuid() == 0:
-        # Celery warns whoever is root; in a container everybody is.
+        # Celery warns when run as root; in a container it always is.
         added["C_FORCE_ROOT"] = "1"
     return Process(contender.command(queue, surroundings.parent), log, added)

@@ -28,7 +28,7 @@ class Surroundings:
         journal: the file that workers tell of orders in.
         work_ms: CPU that an order costs beside its call: it is turned into the merchant's own form.
         call_s: a merchant's answer is waited for so long.
-        calls: API calls of an order: 1, or 3 (menu, order, confirmation), but for merchants over gRPC.
+        calls: API calls of an order: 1, or 3 (menu, order, confirmation), except for merchants over gRPC.
         queue_kind: of RabbitMQ's queues.
         store: URL of the store that all workers share of what was called; "" = stock workers have none.
         cancelled: folder with a file for each order that its customer has cancelled; "" = nobody can.

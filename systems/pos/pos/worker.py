@@ -108,7 +108,7 @@ def _sent(task: Any, order: str, merchant: str, until: float) -> None:
 
 
 def unwanted(order: str, until: float) -> Event | None:
-    """How an order ends that is not to be sent any more."""
+    """How an order ends that is no longer to be sent."""
     if around.cancelled and Path(around.cancelled, order).exists():
         return Event.CANCELLED
     return Event.REFUNDED if 0 < until < time.time() else None
@@ -138,7 +138,7 @@ def _again(request: Any) -> bool:
 
 
 def _later(task: Any, order: str, merchant: str, error: CallError) -> None:
-    """Another attempt after a while, or none any more."""
+    """Another attempt after a while, or none after the last."""
     attempt = task.request.retries
     event = Event.FAILED if attempt < RETRIES else Event.DEAD
     journal().tell(event, order, merchant, str(error))

@@ -81,7 +81,7 @@ def job() -> Iterator[None]:
     try:
         yield
     finally:
-        if opened and _running.permits.active():  # in a forked child there may be none any more
+        if opened and _running.permits.active():  # in a forked child there may be none
             _running.close()
 
 

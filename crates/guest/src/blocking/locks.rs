@@ -127,7 +127,7 @@ impl LockRule {
         }
     }
 
-    /// `_acquire_restore((times, thread))`: as often as it was held before, at once if it is free.
+    /// `_acquire_restore((times, thread))`: as often as it was held before, immediately if it is free.
     unsafe fn acquires_all(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call; what the tuple gives is borrowed from it.
         unsafe {

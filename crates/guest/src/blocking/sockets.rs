@@ -24,7 +24,7 @@ enum Does {
     SendsAll,
     /// On OpenSSL's object, whose socket is asked.
     Tls,
-    /// Likewise; what has been decrypted already is handed out at once.
+    /// Likewise; what has been decrypted already is handed out immediately.
     TlsReads,
 }
 

@@ -19,7 +19,7 @@ enum When {
     /// If what is asked says so: a queue that it is empty (True), a thread that it is done (False). And not at a time-out
     /// of 0, which stands at `at`, nor after a `block` or `blocking` of False, one before it.
     Says(bool),
-    /// As the last; what is asked is whether it can be had at once, which takes it.
+    /// As the last; what is asked is whether it can be had now, which takes it.
     Tried,
     /// If a known function of the standard library calls, and the descriptor, the first argument, is not ready to be
     /// read: others read files.

@@ -36,7 +36,7 @@ pub(super) enum Lent {
     Shared,
 }
 
-/// What came of a hold.
+/// The result of a hold.
 pub struct Held {
     pub held_ns: u64,
     /// Time that others waited for it meanwhile; where several held permits, its part.
@@ -82,7 +82,7 @@ pub(super) struct Holder {
     pub(super) look_at_ns: u64,
     /// (when, CPU clock) at the last look.
     looked: (u64, u64),
-    /// So many looks in a row, that one included, have found it to compute without the GIL.
+    /// How many looks in a row, the last one included, have found it computing without the GIL.
     pub(super) found_free: u32,
 }
 

@@ -36,7 +36,7 @@ pub use state::{Bounds, Gate};
 /// Longest wait of the main thread: Python's signal handlers run there, and not before the wait ends.
 const MAIN_THREAD_NS: u64 = 250_000_000;
 
-/// What came of asking.
+/// The answer to a request for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The ticket holds a permit.
@@ -148,8 +148,8 @@ impl Gate {
         }
     }
 
-    /// Gives a permit back. Returns what came of it (None: it was never this gate's, the process has forked since) and
-    /// whether nobody holds one now.
+    /// Gives a permit back. Returns the result of the hold (None: it was never this gate's, the process has forked
+    /// since) and whether nobody holds one now.
     pub fn give_back(&self, ticket: u64) -> (Option<Held>, bool) {
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked_at(now_ns);

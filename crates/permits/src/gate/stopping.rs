@@ -33,7 +33,7 @@ pub(super) enum Due {
 pub struct Stopped {
     ticket: u64,
     waiter: Arc<Waiter>,
-    /// What came of its hold until then.
+    /// The result of its hold until then.
     pub held: Held,
 }
 
@@ -92,7 +92,7 @@ impl Gate {
     }
 
     /// The calling thread's phase, which holds `ticket`, gives its permit on and is to stand still: [`Gate::stand`].
-    /// None: nobody is before it, or it does not count. With `forced`, whoever waits is.
+    /// None: nobody is before it, or it does not count. With `forced`, every waiter is before it.
     pub fn stop(&self, ticket: u64, mut asker: Asker, forced: bool) -> Option<Stopped> {
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked_at(now_ns);

@@ -19,12 +19,12 @@ use pyo3::Python;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
-/// Who was let in beside a holder has turned out long after so many times the CPU of what is heavy. Arbitrary.
+/// A phase that was let in beside a holder counts as long after this many times `heavy_ns` of CPU. Arbitrary.
 const LONG: u64 = 2;
 /// How often the head of the queue looks at the holder.
 const WATCH_NS: u64 = 2_000_000;
-/// So many looks in a row must find that the holder computes without the GIL. On a machine with twice as many spinning
-/// processes as cores a look is wrong about one time in thirty: it is put aside at a bad moment.
+/// Looks in a row that must find the holder computing without the GIL. On a machine with twice as many spinning
+/// processes as cores a look is wrong about one time in thirty: a preemption at a bad moment.
 const AGREEING: u32 = 4;
 /// Time between two looks that agree that the GIL is free, and after one that found it held.
 const SECOND_LOOK_NS: u64 = 300_000;

@@ -35,7 +35,7 @@ impl Job {
             && !lock_waits::anybody_waits()
     }
 
-    /// Stands still, without the GIL, until it is its turn again or it is let go. With `forced`, whoever waits is before
+    /// Stands still, without the GIL, until it is its turn again or it is let go. With `forced`, every waiter is before
     /// it; else nothing happens unless somebody is.
     pub fn stand_still(&mut self, py: Python<'_>, forced: bool) {
         let (Some(ticket), Some(route)) = (self.ticket, self.route.clone()) else {

@@ -25,17 +25,17 @@ const LEARN: usize = 3;
 const TRIES: u32 = 5;
 /// A tried call that never came back is given up after this.
 const LOST_NS: u64 = 30_000_000_000;
-/// What a placement is judged by when it is tried again: after so many calls, doubled each time that nothing came of it,
-/// and after so long at the earliest.
+/// When placements are tried again: after this many calls, doubled up to the last each time that the conclusion stays
+/// the same, and after this time at the earliest.
 const AGAIN_FIRST: u64 = 64;
 const AGAIN_LAST: u64 = 4_096;
 const AGAIN_NS: u64 = 10_000_000_000;
 const MINUTE_NS: u64 = 60_000_000_000;
 /// Of 1000: who is without the GIL for this share of its time keeps nobody.
 const RELEASED: u64 = 700;
-/// Two placements whose calls differ by less than a part in so many are equally fast.
+/// Two placements are equally fast when their calls differ by less than 1/`NEAR`.
 const NEAR: u64 = 10;
-/// Of two that are equally fast one must keep the loop so much less to be taken for it.
+/// Of two that are equally fast, one is preferred if it keeps the loop at least this much less, ns.
 const CALMER_NS: u64 = 500_000;
 /// Calls that have become longer or shorter are not noticed before this part of the calls after which it looks again:
 /// a machine whose neighbours come and go has nothing new measured in every ten calls.
@@ -187,7 +187,7 @@ impl Chooser {
         self.settled && self.trial.is_none()
     }
 
-    /// Puts back what an earlier process has concluded: that calls take so long there. It is measured anew.
+    /// Restores what an earlier process has concluded: where calls run and how long they take. It is measured again.
     pub fn restore(
         &mut self,
         place: Place,
@@ -578,7 +578,7 @@ impl Chooser {
         });
     }
 
-    /// Looks again at once if the calls have become shorter or longer by half.
+    /// Looks again immediately if the calls have become shorter or longer by half.
     fn watch(&mut self) {
         let took = &self.took[self.place as usize];
         if took.len < KEPT || self.calls < self.again_after / BLIND {

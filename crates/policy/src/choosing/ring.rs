@@ -45,7 +45,7 @@ impl Ring {
         self.values[..self.len].iter().copied().min().unwrap_or(0)
     }
 
-    /// The one that the lowest part in so many ends with.
+    /// The value at the end of the lowest 1/`parts`.
     fn ranked(&self, parts: usize) -> u64 {
         let mut sorted = self.values;
         let sorted = &mut sorted[..self.len];

@@ -452,7 +452,7 @@ fn names_are_told_apart() {
     }
 }
 
-/// Where a function settles whose calls take 350 ms on the thread and 400 in a process, so many of them at a time.
+/// Where a function settles whose calls take 350 ms on the thread and 400 in a process, with `crowd` callers at a time.
 fn settled_with(crowd: u64, workers: u64) -> (Place, Why, [(u64, u64); 2]) {
     let rule = ChoiceRule {
         workers,

@@ -6,7 +6,7 @@
 
 /// A GIL that is taken faster than this was free, ns.
 const FREE_NS: u64 = 60_000;
-/// One wait stands for so many instants at most; beyond that they lie further apart.
+/// Instants that one wait stands for, at most. Those of a longer wait lie further apart.
 const MOST_INSTANTS: u64 = 256;
 
 /// One look.

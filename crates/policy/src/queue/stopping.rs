@@ -1,7 +1,7 @@
 //! Preemption: a holder that has used its allowance stands still while somebody is before it, and goes on in its turn.
 //!
-//! Over its allowance a phase has no boost any more, falls behind by a penalty and by what its job has used: the long
-//! ones take turns among themselves, and none starves, since penalties are finite.
+//! Over its allowance a phase no longer has a boost. It falls behind by a penalty and by what its job has used: the
+//! long ones take turns among themselves, and none starves, since penalties are finite.
 
 use super::{Granted, PermitQueue, Waiter};
 use crate::order::{Claim, Key, ATTAINED};

@@ -1,11 +1,11 @@
 //! The breaker of one key: open on a share of failed or of slow calls, then k probes decide.
 //!
-//! *Open* only parks; nothing here fails an order. While half open exactly `probes` calls are let through, and those
-//! of before say nothing any more. It closes when fewer of them than `failure_rate` were bad, and opens again, for
-//! longer, as soon as that cannot happen any more. A slow probe is no bad one: with k calls in progress after a pause
-//! it is not our load that makes it slow, so the key's usual latency is what has to change (see [`super::limit`]).
-//! For the same reason one that slow calls have opened closes when k of the calls of before have ended well after all:
-//! the upstream answers, and this is how long it takes.
+//! *Open* only parks; nothing here fails an order. While half open exactly `probes` calls are let through, and earlier
+//! calls no longer count. It closes when fewer of the probes than `failure_rate` were bad, and opens again, for longer,
+//! as soon as that is no longer possible. A slow probe is no bad one: with k calls in progress after a pause it is not
+//! our load that makes it slow, so the key's usual latency is what has to change (see [`super::limit`]). For the same
+//! reason a breaker that slow calls have opened closes when k of the earlier calls have ended well after all: the
+//! upstream answers, and this is how long it takes.
 //!
 //! Why two shift registers and no time window: a key with one order a minute and one with a thousand a second are
 //! judged by equally many calls. A window without a call for [`STALE_NS`], or for [`STALE_GAPS`] times as long as the
@@ -21,7 +21,7 @@ pub const STALE_NS: u64 = 60_000_000_000;
 /// Usual distances of calls after which it is emptied there: a window of them. And the longest: a day.
 pub const STALE_GAPS: u64 = 20;
 pub const STALE_MOST_NS: u64 = 86_400_000_000_000;
-/// The usual distance is a mean of about so many.
+/// The usual distance is a mean of about this many.
 const GAPS: u64 = 8;
 /// Longest addition to an open time, as a share of it. Arbitrary.
 pub const JITTER: f64 = 0.2;
@@ -36,7 +36,7 @@ pub enum State {
     Closed,
     /// Calls wait until then.
     Open { until_ns: u64 },
-    /// So many probes were given, ended, and were bad.
+    /// How many probes were given, how many ended, and how many of those were bad.
     Half { given: u32, ended: u32, bad: u32 },
 }
 
@@ -99,7 +99,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// What it does, but for [`Breaker::forced`].
+    /// What it does, apart from [`Breaker::forced`].
     pub fn state(&self) -> State {
         self.state
     }

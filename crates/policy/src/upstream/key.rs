@@ -9,7 +9,7 @@ use super::rule::{Outcome, Rule};
 use super::turns::Turn;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call below this is never slow, ns: a busy process of ours adds as much. Arbitrary.
+/// A call below this is never slow, ns: our own process adds as much when it is busy. Arbitrary.
 const SLOW_LEAST_NS: u64 = 100_000_000;
 
 /// Where a key stands in the indices; each is changed only when it differs.

@@ -19,7 +19,7 @@ impl Upstreams {
         self.settle(number, now_ns);
     }
 
-    /// Of a limit that several processes share this one has so many calls at once for now; None = there is none.
+    /// Sets this process's part, for now, of a limit that several processes share, in calls at a time; None = no limit.
     ///
     /// Calls in progress go on. A key that was forgotten has none: say it before its next order arrives.
     pub fn lease(&mut self, key: &str, now_ns: u64, calls: Option<u32>) {

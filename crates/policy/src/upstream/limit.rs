@@ -16,7 +16,7 @@
 
 use super::rule::Rule;
 
-/// Latency that a busy process of ours adds by itself, ns: below this difference nothing is concluded.
+/// Latency that our own process adds when it is busy, ns: below this difference nothing is concluded.
 pub const SLACK_NS: u64 = 10_000_000;
 /// Calls of a round at most.
 const ROUND: usize = 32;
@@ -26,7 +26,7 @@ const ROUND_LEAST: u32 = 3;
 /// so that the median of one round of widely spread latencies is no reason yet.
 const HELD: u32 = 8;
 const FAR: u32 = 4;
-/// The usual latency follows by the part of the way that makes it the mean of so many rounds.
+/// The usual latency follows by the part of the way that makes it the mean of this many rounds.
 const ROUNDS: u32 = 16;
 
 /// Lowering the load to learn whether it is the reason.
@@ -90,7 +90,7 @@ impl Limiter {
         self.slow
     }
 
-    /// A call has begun, and so many are in progress now.
+    /// A call has begun, and `running` are in progress now.
     pub fn began(&mut self, running: u32) {
         self.peak = self.peak.max(running);
     }
@@ -178,7 +178,7 @@ impl Limiter {
         } else if let Some(trial) = self.trial {
             self.tried(trial, median_ns, rule);
         } else if !used {
-            // So many calls have been borne before at the usual latency: the load is not the reason.
+            // It has handled as many calls before at the usual latency: the load is not the reason.
             self.held = 0;
             self.follow(median_ns);
             self.anchor_ns = self.usual_ns;

@@ -39,8 +39,8 @@ pub use turns::{Turn, QUANTUM_NS};
 use key::Key;
 use std::collections::{BTreeSet, HashMap};
 
-/// Strangers count as one key for so many known ones that could begin a call: with them a tenth. Arbitrary: more than
-/// rare keys want, little for whoever makes keys up.
+/// Strangers count as one key per this many known ones that could begin a call: with them a tenth. Arbitrary: more than
+/// rare keys want, little for a caller that makes keys up.
 const STRANGERS_BESIDE: u32 = 9;
 
 /// An order to begin.
@@ -82,7 +82,7 @@ struct Call {
     probe: Option<u64>,
     /// Found to be slow while it ran.
     slow: bool,
-    /// Its slot time is charged to the strangers, whose turn counted as so many keys'.
+    /// Its slot time is charged to the strangers, whose turn counted as that of this many keys.
     strangers: Option<u32>,
 }
 

@@ -81,7 +81,7 @@ fn while_probes_fail_it_is_open_for_longer_and_probes_have_longer() {
             upstreams.ended(order, now, Outcome::TimedOut);
         }
     }
-    // Two of three decide; the third says nothing any more.
+    // Two of three decide; the third no longer counts.
     assert_eq!(
         seen,
         [
@@ -206,7 +206,7 @@ fn when_all_upstreams_fail_the_open_time_does_not_grow() {
         world.stream(name, 10, 0, 310 * S);
     }
     world.run(320 * S);
-    // A cut network of ours: well again at 300 s, all are served within one open time and one probe.
+    // Our own network was cut: well again at 300 s, all are served within one open time and one probe.
     for name in &names {
         let first = world
             .begun

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
 
-/// What a merchant does with a call that begins at this time while so many others of it are in progress.
+/// What a merchant does with a call that begins at this time while this number of its other calls are in progress.
 pub type Law = Box<dyn FnMut(u64, u32) -> (u64, Outcome)>;
 
 /// An order that has been done.
@@ -92,7 +92,7 @@ impl World {
             .insert((when_ns, self.orders), key.to_string());
     }
 
-    /// So many orders a second at equal distances, from and until then.
+    /// Publishes `per_s` orders a second at equal distances, from `from_ns` until `until_ns`.
     pub fn stream(&mut self, key: &str, per_s: u64, from_ns: u64, until_ns: u64) {
         let step = S / per_s;
         // Not all merchants in the same nanosecond.

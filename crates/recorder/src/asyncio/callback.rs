@@ -63,7 +63,7 @@ fn type_object() -> *mut ffi::PyTypeObject {
         .map_or(ptr::null_mut(), |made| made.as_ptr().cast())
 }
 
-/// Whether `object` is one of ours already.
+/// Whether `object` is a [`Callback`] already.
 pub unsafe fn is_ours(object: *mut PyObject) -> bool {
     unsafe { ffi::Py_TYPE(object) == type_object() }
 }
@@ -241,7 +241,7 @@ unsafe extern "C" fn traverse(
 
 unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
     unsafe {
-        // Nobody can call it any more; None keeps `run` right should somebody do so in a finalizer.
+        // It can no longer be called, except by a finalizer; then None keeps `run` right.
         let none = kept(ffi::Py_None());
         ffi::Py_XDECREF(mem::replace(&mut (*this.cast::<Callback>()).callback, none));
     }

@@ -170,7 +170,7 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
         }
         (weak, name_of(task))
     };
-    // Python ran: whoever is here is looked up again.
+    // Python ran: what is here may have changed, so it is looked up again.
     let here = here();
     let job = match (kind, here.cause) {
         // Created by what runs now. A callback that was asked for by a job creates for that job.

@@ -60,8 +60,9 @@ pub fn is_sampler() {
     SAMPLER.set(true);
 }
 
-/// Whether the calling thread, the sampler's, takes the GIL from who has it now. Waiting for a switch interval it would
-/// get it from the first that lets go by itself, and never see what computes for less than the interval.
+/// Whether the calling thread, the sampler's, takes the GIL from the thread that has it now. Waiting for a switch
+/// interval it would get it from the first that gives it up by itself, and never see what computes for less than the
+/// interval.
 pub fn at_once(now: bool) {
     AT_ONCE.set(now);
 }

@@ -1,4 +1,4 @@
-//! Calls of the C library seen where they are called, whoever calls: `socket`, `ssl`, libpq, libuv, libev.
+//! Calls of the C library, seen where they are called, from any library: `socket`, `ssl`, libpq, libuv, libev.
 //!
 //! An object calls a function of another one through a slot that holds its address. Ours goes there instead; it calls
 //! the function, and tells [`crate::strand`] how long it took.

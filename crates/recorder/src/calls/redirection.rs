@@ -4,8 +4,8 @@
 //!
 //! - objects are not unloaded while they are walked, for the linker's lock is held;
 //! - an object that the linker is still relocating is left for the next walk: its slots hold no address yet, or lie in
-//!   a page that will become read-only and is not so yet. A slot that holds an address is the linker's no more, but for
-//!   a lazy call's first resolution, which at worst puts the real address back;
+//!   a page that will become read-only and is not so yet. The linker leaves a slot that holds an address alone, except
+//!   at a lazy call's first resolution, which at worst puts the real address back;
 //! - a slot is written as one word, and the pages' rights are as before afterwards;
 //! - a slot that leads neither to libc nor to the lazy resolver belongs to somebody else's redirection: left alone.
 
@@ -23,7 +23,7 @@ const MOST_HOMES: usize = 16;
 /// What a walk found and did.
 #[derive(Clone, Copy, Default)]
 pub struct Found {
-    /// Objects with a slot of ours, and their slots.
+    /// Objects with redirected slots, and their redirected slots.
     pub objects: u64,
     pub slots: u64,
     /// Slots that lead to somebody else.

@@ -3,7 +3,7 @@
 use super::symbols::{self, COUNT};
 use super::{conditions, files, redirected as to, sockets};
 
-/// An address of ours.
+/// The address of one of our functions.
 #[derive(Clone, Copy)]
 pub struct Place(*const ());
 

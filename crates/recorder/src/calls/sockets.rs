@@ -200,7 +200,7 @@ pub fn missed(fd: c_int) {
 }
 
 /// Receives as `recvmsg` does into `parts`: (what `recvmsg` gave, the stamp of the bytes in real time, ns, 0 = none).
-/// None: not a socket any more, nothing was done.
+/// None: no longer a socket, nothing was done.
 ///
 /// # Safety
 /// As `recvmsg`.

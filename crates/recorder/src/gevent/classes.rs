@@ -24,7 +24,7 @@ impl<T: Copy> Classes<T> {
     }
 
     /// What `find` says of the class's name, asked once a class. A class's address may be another one's later: these
-    /// are gevent's and live as long as the process, but for those of tests.
+    /// are gevent's and live as long as the process, except those of tests.
     #[inline]
     pub fn get(&self, class: usize, find: fn(&str) -> T) -> T {
         // SAFETY: see `Sync`; nothing here calls Python.

@@ -80,7 +80,7 @@ unsafe extern "C" fn call_stamped(
     count: usize,
     names: *mut ffi::PyObject,
 ) -> *mut ffi::PyObject {
-    // SAFETY: as above. The cause is put back by whoever set it, so that it never outlives the callback.
+    // SAFETY: as above. Each call restores the cause that it replaced, so it never outlives the callback.
     unsafe {
         let stamped = &*callable.cast::<Stamped>();
         switches::watch_from(true);

@@ -1,9 +1,9 @@
 //! The trace function of greenlet switches: one unit's slice ends, another one's begins.
 //!
-//! greenlet has one trace function a thread, and calls it in the target, after the switch. Whoever had it before us is
-//! called from ours. Who sets theirs later (gevent's monitor thread, an APM agent) calls ours or does not; when it does
-//! not, [`watch`] notices it at the hub's next callback and puts ours back, with theirs behind it. An exception that
-//! leaves a trace function is thrown into the target, so ours raises none of its own.
+//! greenlet has one trace function a thread, and calls it in the target, after the switch. Ours calls the one that was
+//! set before it. One that is set later (gevent's monitor thread, an APM agent) calls ours or does not; when it does
+//! not, [`watch`] notices it at the hub's next callback and puts ours back, with the other one behind it. An exception
+//! that leaves a trace function is thrown into the target, so ours raises none of its own.
 
 use super::classes::{what_ends, LOCK};
 use super::greenlets::{self, Entry, Label, UNLABELLED};
@@ -314,7 +314,7 @@ pub fn end() {
     strand::run_own(clock::monotonic_ns());
     greenlets::forget_thread(here.thread);
     strand::leave_loop();
-    // SAFETY: as in `begin`. Who stands over us keeps calling us; we pass on to who stands behind us.
+    // SAFETY: as in `begin`. A trace function over ours keeps calling ours; ours passes on to the one behind it.
     unsafe {
         let standing = ffi::PyObject_CallNoArgs(GETTRACE.load(Ordering::Relaxed));
         if standing.is_null() {
@@ -475,7 +475,7 @@ impl Here {
     /// Takes `greenlet` for the one that has been running, whatever we knew before.
     fn adopt(&mut self, greenlet: *mut ffi::PyObject, now_ns: u64) {
         if self.generation != forks::generation() {
-            // A forked child's thread starts anew.
+            // A forked child's thread starts again.
             self.generation = forks::generation();
             strand::enter_loop();
         }
@@ -509,7 +509,7 @@ impl Here {
             let name = crate::names::text("gevent hub");
             return greenlets::make(greenlet, UnitKind::Loop, name, NO_JOB, self.thread);
         }
-        // What a timer starts (`spawn_later`) belongs to who set it.
+        // What a timer starts (`spawn_later`) belongs to the job that set the timer.
         let job = match strand::running().1 {
             NO_JOB => greenlets::spawner_job(greenlet),
             job => job,

@@ -38,7 +38,7 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
     strand.stamp_ns = 0;
     strand.ring.from_ns.store(strand.from_ns, Ordering::Relaxed);
     if wanted() && strand.poll_blocked && strand.from_ns != 0 {
-        // The loop slept: its slice ends and begins anew.
+        // The loop slept: its slice ends, and the next one begins.
         let gil_ns = strand.gil_ns;
         strand.end(from_ns, gil_ns);
         strand.begin(to_ns, gil_ns);

@@ -10,7 +10,7 @@ use greenlane_recording_format::event::{Event, Text, HELD_THE_LOOP, NO_JOB, READ
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-/// A slice this long is worth a look at the thread's CPU clock, a system call. Shorter ones count as all CPU but for
+/// A slice this long is worth a look at the thread's CPU clock, a system call. Shorter ones count as all CPU except
 /// their waits, and what they took is kept off the next look.
 pub(super) const CPU_LOOK_NS: u64 = 250_000;
 /// On a loop's thread: a call that blocks all units this long is written down. A driver's short calls add up.

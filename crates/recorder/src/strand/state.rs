@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 /// What one OS thread does now.
 pub(super) struct Strand {
-    /// A function of this module works on it: whoever comes in between (a signal handler that writes, a libc call that
-    /// the function itself makes) finds no strand.
+    /// A function of this module works on it: code that interrupts the function (a signal handler that writes, a libc
+    /// call that the function itself makes) finds no strand.
     pub(super) busy: AtomicBool,
     pub(super) ring: Arc<Ring>,
     pub(super) thread: u32,
@@ -42,7 +42,7 @@ pub(super) struct Strand {
     pub(super) left_kind: u8,
     pub(super) gil_at_left_ns: u64,
     /// When the first libc call since `leave` began, and GIL waits by then: until then the thread gave the GIL away, and
-    /// whoever got it may have got the core too.
+    /// the thread that got it may have got the core too.
     pub(super) called_ns: u64,
     pub(super) gil_at_called_ns: u64,
     /// The last libc call to return since `leave`: when, its number, and GIL waits by then.

@@ -26,7 +26,7 @@ pub unsafe fn suspend(unit: *mut Unit, now_ns: u64) {
     }
     strand.current = ptr::null_mut();
     strand.away = 0;
-    // SAFETY: the caller says so; the strand has let go of it.
+    // SAFETY: the caller says so; the strand no longer points to it.
     let unit = unsafe { &mut *unit };
     unit.left_ns = now_ns;
     unit.phase = unit.phase.saturating_add(1);

@@ -8,8 +8,8 @@ use greenlane_recording_format::event::{Event, WaitKind, NO_JOB};
 /// A slice this long is cut at its next wait for the GIL.
 const LONGEST_NS: u64 = 50_000_000;
 
-/// This thread waited for the GIL from `from_ns` to `to_ns`. Makes the strand of a thread that has none: whoever waits
-/// for the GIL runs Python, and may be the one that others wait for.
+/// This thread waited for the GIL from `from_ns` to `to_ns`. Makes the strand of a thread that has none: a thread that
+/// waits for the GIL runs Python, and may be the one that others wait for.
 pub fn gil_waited(from_ns: u64, to_ns: u64) {
     if !wanted() {
         return;

@@ -1,4 +1,4 @@
-//! A place in a JSON text: what stands there, checked, and its path for whoever has to correct it.
+//! A place in a JSON text: its value, checked, and its path, which errors name.
 
 use serde_json::Value;
 

@@ -6,7 +6,7 @@ use crate::set_up::{Host, Kind, Queue};
 use crate::tally::{Cause, Outcome};
 use crate::world::World;
 
-/// asyncio takes so many connections at one wake-up of its socket.
+/// asyncio accepts up to this many connections at one wake-up of its socket.
 const BACKLOG: u32 = 100;
 
 impl World<'_> {

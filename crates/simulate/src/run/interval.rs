@@ -15,7 +15,7 @@ impl World<'_> {
         self.change(process, due, Interval::tend);
     }
 
-    /// Nobody has a permit of `process` any more.
+    /// Nobody holds a permit of `process` now.
     pub(super) fn restore(&mut self, process: usize) {
         let forced = |interval: &Interval, _| interval.forced.is_some();
         self.change(process, forced, Interval::restore);

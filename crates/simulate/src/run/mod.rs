@@ -64,8 +64,8 @@ pub fn simulate(
 }
 
 impl World<'_> {
-    /// Runs until all counted requests have ended, or nothing happens any more. `tick` is told the part that is done;
-    /// when it gives false the run stops, and so does this.
+    /// Runs until all counted requests have ended, or no event is left. `tick` gets the part that is done; when it
+    /// returns false the run stops, and this returns false.
     pub fn run(&mut self, jobs: u64, tick: &mut dyn FnMut(f64) -> bool) -> bool {
         self.begin();
         while self.step() {

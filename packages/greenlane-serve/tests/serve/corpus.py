@@ -149,7 +149,7 @@ def _fields() -> Iterator[Message]:
     yield Message("folded Transfer-Encoding", _post(b"Transfer-Encoding:\r\n chunked\r\n", b"0\r\n\r\n"),
                   (_took(b""), *REFUSED))  # fmt: skip
     yield Message("folded before the first field", b"GET / HTTP/1.1\r\n X: a\r\nHost: a\r\n\r\n", (NOTHING,))
-    # Two lines that are one name to who joins them.
+    # Two lines that are one name to a server that joins them.
     yield Message("empty value, then a name", _get(b"X-Greenlane:\r\n-Lane: forged\r\n"), (_seen(), *REFUSED))
     yield Message("underscore in a name", _get(b"X_Request_Id: forged\r\nSCRIPT_NAME: /forged\r\n"), (_seen(),))
 

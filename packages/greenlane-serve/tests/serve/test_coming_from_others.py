@@ -14,7 +14,7 @@ from greenlane.settings.refusal import SERVERS
 from greenlane_serve.settings import ServeSettings
 from tests.where import ROOT
 
-# No setting: the CGI variable, systemd's, and a flag of ours.
+# No setting: the CGI variable, systemd's, and one of our flags.
 OTHERS = {"script_name", "listen_fds", "reload"}
 
 

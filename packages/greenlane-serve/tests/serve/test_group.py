@@ -192,7 +192,7 @@ def test_the_last_one_that_hangs_stays_open() -> None:
 
 
 def test_a_version_gets_nothing_while_none_of_its_workers_lives() -> None:
-    """The application's last worker stays open, for who comes waits for the next one; a version's share goes back."""
+    """The application's last worker stays open, since clients wait for the next one; a version's share goes back."""
     for directory, stays in ((None, True), ("/srv/next", False)):
         acts = Acts()
         group = Group("version-next", 1, Path("/run"), acts, stop_s=5.0, directory=directory)

@@ -46,7 +46,7 @@ def served(serve: Served) -> Iterator[Served]:
 
 
 def test_light_requests_do_not_wait_for_hogs_on_new_and_on_kept_connections(served: Served) -> None:
-    """Four workers, two hogs: every light request is answered while both hogs run, whoever got its connection."""
+    """Four workers, two hogs: every light request is answered while both hogs run, whichever worker got it."""
     with contextlib.ExitStack() as stack:
         kept = [stack.enter_context(contextlib.closing(served.connection())) for _ in range(8)]
         before = {ask(connection, "/light").split()[0] for connection in kept}

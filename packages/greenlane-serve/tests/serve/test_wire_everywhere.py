@@ -132,7 +132,7 @@ def answered(outcome: Outcome) -> bool:
     errors = [one for one in outcome.statuses if one == "hung" or (one[0] == "5" and one not in _REFUSALS)]
     whole = sum(body != b"!" for _, _, body in outcome.reading)
     given = outcome.statuses.count("200")
-    # uvicorn ends a connection at once by a 400, and an answer that was on its way with it.
+    # uvicorn ends a connection immediately by a 400, and an answer that was on its way with it.
     lost = outcome.statuses[-1:] == ("400",) and whole - given == 1
     return not errors and (whole <= given <= len(outcome.reading) or lost)
 

@@ -30,7 +30,7 @@ request_id_header = "x-request-id"
 """
 # Messages at once: those that wait for a time-out wait together.
 _AT_ONCE = 64
-# Messages whose log fits a pipe: HAProxy rather loses a line than waits for who reads it.
+# Messages whose log fits a pipe: HAProxy loses a line rather than wait for the reader.
 _PART = 100
 STATUS = re.compile(rb"HTTP/1\.\d (\d{3})")
 

@@ -142,7 +142,7 @@ def _redis(folder: Path) -> Iterator[str]:
 def _dependency(clients: Clients, scene: Scene) -> None:
     clients.at_once("/price", "/report")  # the first request of a worker imports and resolves
     # While the first report computes (0.5 to 0.9 s), first the replies of all prices arrive, then those of the reports:
-    # libev serves the last first. Whoever asks has time enough on a machine of a third of the speed.
+    # libev serves the last first. Clients have time enough on a machine of a third of the speed.
     together(
         lambda: clients.ask("/report"),
         after(0.25, lambda: clients.at_once(*["/report"] * 12)),

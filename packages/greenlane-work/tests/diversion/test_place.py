@@ -97,7 +97,7 @@ def test_a_producer_sees_each_change_and_says_so(url: str, flow: str) -> None:
         effect = wait_seen(place, share, 30)
         assert [seen.producer for seen in effect.seen] == [f"{socket.gethostname()}:{os.getpid()}"]
         assert not effect.unseen
-        # Whoever publishes after that is on the new side of the change.
+        # What is published after that is on the new side of the change.
         assert watch.share == share
         assert watch.share.queue("any") == ("new" if share_frac else flow)
     watch.close()

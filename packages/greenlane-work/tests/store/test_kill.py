@@ -71,7 +71,7 @@ def test_a_worker_killed_at_any_instant_loses_no_answer(
             found = other.begin(key)
             assert (found.state, found.result) == (State.DONE, key.encode())
         for key in set(called) - set(done):
-            while (state := other.begin(key).state) is State.RUNNING:  # the lease of who was killed
+            while (state := other.begin(key).state) is State.RUNNING:  # the lease of the killed process
                 assert place.kind != "sqlite", "there a process is seen to be gone"
                 time.sleep(0.05)
             assert state in (State.UNKNOWN, State.DONE)

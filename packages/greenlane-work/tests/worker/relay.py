@@ -37,7 +37,7 @@ class Relay:
         self._thread.join(5)
 
     def cut(self) -> None:
-        """End all connections, and each new one at once."""
+        """End all connections, and each new one immediately."""
         with self._guard:
             self._cut = True
             ends, self._open = self._open, []

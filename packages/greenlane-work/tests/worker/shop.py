@@ -175,7 +175,7 @@ def hung_up(order: str, reached: bool, merchant: str = "m") -> None:
 
 @task
 def poison(order: str, merchant: str = "m") -> None:
-    """Kills whoever runs it."""
+    """Kills the process that runs it."""
     effect("begin", order)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -18,7 +18,7 @@ from greenlane_work.worker.pauses import Pauses
 
 
 class Hands:
-    """An owner that does what was posted when it is told to, with a clock and an alarm of the test's."""
+    """An owner that does what was posted when the test says so, with a clock and an alarm of the test's."""
 
     def __init__(self) -> None:
         self.now_ns = 1

@@ -127,7 +127,7 @@ def test_what_was_done_here_is_acknowledged_when_it_comes_again_and_not_run() ->
     again.delivery = Delivery(Message(), desk.line)
     assert desk.settlement.done_here(again)
     assert (again.delivery.message.said, desk.totals.acked_again) == (["ack"], 1)
-    # Published a second time, by whoever: that is no delivery of the same.
+    # Published a second time, by any publisher: that is no second delivery of the same message.
     assert not desk.settlement.done_here(desk.order())
 
 

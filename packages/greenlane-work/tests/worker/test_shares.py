@@ -26,7 +26,7 @@ KEY = "taco"
 
 
 class Town:
-    """Workers of one store, with one clock; the store answers when it is told to."""
+    """Workers of one store, with one clock; the store answers when the test says so."""
 
     def __init__(self, workers: int, most: int, slots: int = 50) -> None:
         self.now_ns = 100 * S

@@ -126,7 +126,7 @@ def test_a_time_limit_stops_and_never_acknowledges(site: Site, mode: str) -> Non
     # Each run meets its soft limit once, the one that does not heed it too; that one is given up at its hard limit.
     assert (written["soft b"], written["soft s"]) == (1, 1)
     assert "hard time limit of 0.8 s: order" in worker.output
-    # A thread in a system call meets the soft limit when the call returns; everything else at once.
+    # A thread in a system call meets the soft limit when the call returns; everything else immediately.
     assert mode == "--threads" or written["soft h"] == 1
     # One deadline for all attempts: there were several, and not as many as there may be.
     worker.wait_output(r"goes to the dead letters \(deadline\)")

@@ -31,7 +31,7 @@ from greenlane.wiring import process  # noqa: E402
 
 HEAVY = "GET /heavy/job"
 LIGHT = "GET /light/job"
-#: Permits whose holders are stopped at every bytecode boundary of every code that they run, whoever waits.
+#: Permits whose holders are stopped at every bytecode boundary of every code that they run, no matter who waits.
 STOPPED = "stopped"
 MODES = ("off", "observe", "on", *([STOPPED] if hasattr(sys, "monitoring") else []))
 

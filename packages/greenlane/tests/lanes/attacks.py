@@ -1,8 +1,8 @@
 """Loads that once made permits worse than plain threads, and what they do to the latency of each class.
 
-Each is a list of jobs: when it comes, its route, and its steps. A step computes so many ms, waits so many (a blocking
-call that probes see), hashes without the GIL, or does what else a thread may do. The same list runs with permits on
-and off.
+Each is a list of jobs: when it comes, its route, and its steps. A step computes for some ms, waits for some ms (a
+blocking call that probes see), hashes without the GIL, or does what else a thread may do. The same list runs with
+permits on and off.
 """
 
 from __future__ import annotations

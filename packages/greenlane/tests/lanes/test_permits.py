@@ -763,7 +763,7 @@ def test_a_holder_that_computes_is_not_lent_however_busy_the_machine_is() -> Non
         until(lambda: given.pressure()[0] == 1)
         threads[1].start()
         until(lambda: given.pressure()[1] == 1)
-        for _ in range(500):  # Somebody else asks for the GIL and gives it back at once.
+        for _ in range(500):  # Somebody else asks for the GIL and gives it back immediately.
             time.sleep(0.001)
         assert given.pressure() == (1, 1), given.counters()
     finally:

@@ -16,7 +16,7 @@ _HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def interval_is_left_alone() -> Iterator[None]:
-    """Whoever shortens the interpreter's switch interval puts it back: a test that leaves it short fails itself."""
+    """Code that shortens the interpreter's switch interval puts it back: a test that leaves it short fails itself."""
     before_s = sys.getswitchinterval()
     yield
     until(lambda: sys.getswitchinterval() == before_s)

@@ -1,4 +1,4 @@
-"""A Python function that runs something of ours is the same object, with the same looks, and gets its own code back."""
+"""A Python function that runs our code is the same object, with the same looks, and gets its own code back."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_a_lock_that_is_taken_is_waited_for_in_one_phase_end(seen: Observer) -> 
 
 
 class Holder:
-    """A thread that holds a lock until it is told to give it."""
+    """A thread that holds a lock until the test asks for its release."""
 
     def __init__(self, lock: Any) -> None:
         self._lock, self._go, self._has = lock, threading.Event(), threading.Event()

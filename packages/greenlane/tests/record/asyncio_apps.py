@@ -1,7 +1,7 @@
 """Applications under test, one for each framework: the same routes with the same cost.
 
 `/items/{item}` sleeps 20 ms, `/report` computes 60 ms, `/sync/{item}` computes 5 ms on a thread, `/fails` raises,
-`/later` answers at once and computes 60 ms afterwards, `/sub/hello/{name}` stands behind a mount.
+`/later` answers immediately and computes 60 ms afterwards, `/sub/hello/{name}` stands behind a mount.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_a_service_under_load_is_recorded_and_left_as_it_was(
 def mappings(pid: int) -> dict[int, list[tuple[str, str, str]]]:
     """(file, offset, rights) of libraries that a process has mapped, and of those below it.
 
-    Tables that the linker has made read-only are so again, when calls do not lead to us any more.
+    Tables that the linker has made read-only are so again, once calls no longer lead to us.
     """
     rows = [line.split(None, 5) for line in Path(f"/proc/{pid}/maps").read_text().splitlines()]
     known = {"libc", "libpython", "python", "_socket", "select", "libssl", "gevent", "uvloop"}

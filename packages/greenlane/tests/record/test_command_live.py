@@ -312,7 +312,7 @@ def test_after_so_many_seconds_there_is_a_recording_and_the_program_goes_on(
     running.wait_output("next: greenlane report r.glr")
     found = routes(recorded(tmp_path))["work"]
     assert found >= 5
-    os.kill(running.pid, 0)  # it is told to end only now
+    os.kill(running.pid, 0)  # it gets its signal to end only now
     running.signal(signal.SIGTERM)
     assert running.wait_exit() == 128 + signal.SIGTERM
     assert routes(recorded(tmp_path))["work"] == found

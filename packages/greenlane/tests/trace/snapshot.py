@@ -101,7 +101,7 @@ def look(slots=None):
 
 
 def difference(before, after):
-    """Name -> (before, after) in words, of what is not the same any more: the outermost name of what has changed."""
+    """Name -> (before, after) in words, of what differs: the outermost name of what has changed."""
     modules = {name[7:] for name in after if name.startswith("module ") and name not in before}
     changed = {}
     for name in before.keys() | after.keys():
@@ -128,7 +128,7 @@ def _is_within(name, paths):
 
 
 def of_ours(found):
-    """Names of what is made by code of ours, or leads into our native modules: also in modules that came later."""
+    """Names of what is made by our code, or leads into our native modules: also in modules that came later."""
     folders = tuple(
         os.path.dirname(path) + os.sep
         for path in (getattr(sys.modules.get(name), "__file__", None) for name in OURS)

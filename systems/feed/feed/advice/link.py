@@ -1,7 +1,7 @@
 """A link of a given speed: a proxy on loopback that hands on no faster. `python -m feed.advice.link --help`.
 
-What goes to the target passes at once; what comes back is paced: after n bytes at least n / speed has passed since the
-first one. It is a process of its own, so that its work is not the measured program's.
+What goes to the target passes immediately; what comes back is paced: after n bytes at least n / speed has passed since
+the first one. It is a process of its own, so that its work is not the measured program's.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def most(
         low, high = (rate, high) if fits else (low, rate)
         probes.append({"per_s": rate, "p95_ms": p95_ms, "fits": fits, "bound": bound(probe)})
     failed = [probe for probe in probes if not probe["fits"]]
-    # Where it just does not fit any more, something is used up.
+    # At the lowest rate that no longer fits, something is used up.
     words = min(failed, key=lambda probe: float(probe["per_s"]))["bound"] if failed else bound(rush)
     return {"max_per_s": low, "bounded_by": words, "probes": probes}
 

@@ -91,7 +91,7 @@ def asking(people: People, many: int, of: int) -> list[int]:
 
 
 def in_turn(users: Sequence[int], source: random.Random) -> Iterator[int]:
-    """The users, shuffled, again and again: whoever asks n times hears of each n / len(users) times."""
+    """The users, shuffled, again and again: a caller that asks n times gets each n / len(users) times."""
     while True:
         yield from source.sample(users, len(users))
 

@@ -38,7 +38,7 @@ Json = dict[str, Any]
 POOL: Final = "pool"
 #: Share of its capacity that a variant is loaded with.
 HALF: Final = 0.5
-#: Of its own capacity: whoever would have more than this at the pool's rate is left out of the steps.
+#: Of its own capacity: a variant that would have more than this at the pool's rate is left out of the steps.
 _CARRIES: Final = 0.9
 #: Who needs which native part; the extension also judges the orders.
 _NEEDED: Final[dict[Part, tuple[str, ...]]] = {EXTENSION: (OURS,), SERVICE: ("compiled",), GO_LIBRARY: ("native-go",)}

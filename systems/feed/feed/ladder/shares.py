@@ -48,7 +48,7 @@ _RULES: Final = tuple(
     )
 )
 _FRAME: Final = re.compile(r"^(?P<function>.*) \((?P<file>[^()]*?)(:\d+)?\)$")
-# asyncio's frames belong to who called them, as long as anybody did.
+# asyncio's frames belong to their caller, if there is one.
 _LOOP: Final = re.compile(r"asyncio/|service/(clock|counted)|selectors\.py")
 # The service's own clocks and counters, when they are what runs.
 _MEASURING: Final = re.compile(r"service/(stages|counted)|Rounds\.took")

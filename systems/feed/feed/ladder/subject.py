@@ -55,7 +55,7 @@ class Usage:
         requests: that the service answered.
         main_ms: CPU of the process that serves; `workers_ms` of its others.
         path_ms: CPU of the ranking path, workers included; means something when requests came one at a time.
-        machine_ms: CPU of the whole machine; `others_ms` of what is none of ours.
+        machine_ms: CPU of the whole machine; `others_ms` of what is not ours.
         bytes_moved: between the service and processes that compute for it.
         problems: parts that the service had to do without, over all requests; `reasons` by what it said.
         stages: cpu_ms, io_ms, wait_ms, wait_most_ms of each stage, over all requests.

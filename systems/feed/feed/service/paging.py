@@ -1,4 +1,4 @@
-"""Ranked feeds kept for whoever scrolls on: in the history store, 4 bytes an item, for any process to read."""
+"""Ranked feeds kept for users who scroll on: in the history store, 4 bytes an item, for any process to read."""
 
 from __future__ import annotations
 

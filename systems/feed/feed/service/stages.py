@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 # --- A coroutine driven step by step, as a task does, with a clock around each step.
 
-#: Takes CPU, ns, of whoever computes.
+#: Gets CPU that was used, ns.
 Takes = Callable[[int], None]
 
 
@@ -182,7 +182,7 @@ class _Measured(Steps[T]):
 # the same name: sums over requests are exact, those of one request are not. A task that is begun within a stage
 # counts for it to its end, as do those that it begins.
 
-# Of whoever computes in this context; None = nobody asks.
+# Gets the CPU that is used in this context; None = nothing does.
 _TAKES: ContextVar[Takes | None] = ContextVar("feed_takes_cpu", default=None)
 
 
@@ -284,10 +284,10 @@ class TimedSelector(selectors.DefaultSelector):
     """The system's selector, with bounds on when that became ready which the loop resumes now, CLOCK_MONOTONIC ns.
 
     A round of the loop is one return of `select` and what is run until the next. What arrives in one round resumes its
-    coroutine in the next one (a future's callbacks are called soon, never at once). So what resumes now was ready when
-    the *last* round began, at `ready_before_ns`: its wait is at least from then to now. And it became ready after the
-    round before that had begun, or while the last `select` slept: at `ready_after_ns` or later, unless it was asked for
-    only then.
+    coroutine in the next one (a future's callbacks are called soon, never immediately). So what resumes now was ready
+    when the *last* round began, at `ready_before_ns`: its wait is at least from then to now. And it became ready after
+    the round before that had begun, or while the last `select` slept: at `ready_after_ns` or later, unless it was asked
+    for only then.
     """
 
     def __init__(self) -> None:

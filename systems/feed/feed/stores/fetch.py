@@ -163,7 +163,7 @@ class Wire(asyncio.Protocol):
             return await future
         except asyncio.CancelledError:
             if self._heard_s < sent_s:
-                # Not a word since: whoever comes next shall not stand behind this.
+                # Nothing came since: later questions must not wait behind this one.
                 self.end(ConnectionError(f"asking port {self._port}: it hangs"))
             raise
 

@@ -88,7 +88,7 @@ def test_a_pace_lets_bytes_pass_no_faster_than_its_speed() -> None:
     for number in range(1, 50):
         now_s += pace.after(20_000, now_s)
         assert math.isclose(now_s, 100.0 + number * 0.02)
-    # Whoever came late catches up, and is not held back for it.
+    # A late caller catches up, and is not held back for it.
     assert pace.after(20_000, now_s + 5) == 0.0
     assert pace.chunk == 1_500 and Pace(1e9).chunk == 65_536 and Pace(0).after(10**9, 1.0) == 0.0
 

@@ -24,7 +24,7 @@ def test_the_flame_graph_shows_the_ranking_and_names_its_longest_parts(site: Sit
         raise
     text = picture.read_text("utf-8")
     assert ElementTree.fromstring(text).tag.endswith("svg")
-    # The ranking's functions are on the picture, whoever was on top of the stack just then.
+    # The ranking's functions are on the picture, whatever was on top of the stack just then.
     assert "feed/variants/plain.py" in text or "feed/features.py" in text
     assert parts and 0 < sum(part.self_frac for part in parts) <= 1 + 1e-9
     assert parts == sorted(parts, key=lambda part: -part.self_frac)

@@ -257,7 +257,7 @@ def test_without_any_record_the_first_level_s_order_is_the_feed(site: Site, ever
 
 
 def test_shards_that_hang_cost_no_answer(site: Site, everybody: Several) -> None:
-    # Whoever was never asked does not know yet which shard has what.
+    # A service that was never asked does not know yet which shard has what.
     everybody.are_well()
     with stopped(site.items.shards[0].pid), stopped(site.items.shards[1].pid), stopped(site.items.shards[2].pid):
         answers = everybody.say("ranking", "no records", deadline_ms=HANGING_MS)

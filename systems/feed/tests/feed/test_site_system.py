@@ -1,4 +1,4 @@
-"""The site ends with whoever started it, however that ends."""
+"""The site ends with the process that started it, however that ends."""
 
 from __future__ import annotations
 

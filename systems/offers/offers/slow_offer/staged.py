@@ -1,6 +1,6 @@
 """The construction: heavy requests of one caller, at the instant at which one offer waits for `routing`.
 
-Why it is told as it is. gevent's loop runs what one look at its sockets finds ready, all of it, before it looks again.
+Why this construction: gevent's loop runs what one look at its sockets finds ready, all of it, before it looks again.
 So the offer waits for a whole batch that was found before its reply came: first one short heavy request (the spark),
 which keeps the loop while the others arrive in the listen queue; they are accepted and run together behind it; 110 ms
 after the question the reply is there, and nobody looks. Nothing is left to chance but the machine's speed.

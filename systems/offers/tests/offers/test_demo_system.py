@@ -25,7 +25,7 @@ from tests.servers.server import find
 pytestmark = [pytest.mark.system, pytest.mark.skipif(shutil.which("go") is None, reason="no Go: scripts/toolchain go")]
 PROGRAM = [str(Path(sys.executable).with_name("greenlane")), "demo", "offers"]
 ENV = found_by(ROOT)
-#: What every row has, whoever reads it.
+#: What every row has, for any reader.
 FIELDS = (
     "contender", "region", "fix", "endpoint", "stage", "offered_per_s", "done_per_s", "samples", "success_frac",
     "success_low_frac", "success_high_frac", "nines", "nines_is_bound", "p50_ms", "p95_ms", "p99_ms", "p999_ms",

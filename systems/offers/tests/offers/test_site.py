@@ -121,7 +121,7 @@ def test_a_switch_is_told_when_offers_ask_the_new_one_and_not_when_the_old_one_h
     steps: list[str] = []
 
     class Started(Service):
-        """What is started is there at once."""
+        """What is started is there immediately."""
 
         def _warmed(self, fix: Fix) -> Pricing:
             return fresh

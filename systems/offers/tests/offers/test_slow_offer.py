@@ -105,7 +105,7 @@ def test_what_is_staged_holds_the_loop_for_longer_than_three_seconds_in_one_go()
     known = table.read()
     plan = Plan()
     assert plan.heavy * plan.heavy_ms >= 3_000 + 110 and plan.heavy <= MOST_HEAVY < 50
-    # The heavy one begins to compute at once, and the offer asks the watched upstream in the middle.
+    # The heavy one begins to compute immediately, and the offer asks the watched upstream in the middle.
     assert known.endpoints[HEAVY].calls == () and "routing" in known.endpoints[OFFER].calls
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pos.journal import TERMINAL, Entry, Event
 
-#: Orders kept; of older ones nothing is known any more.
+#: Orders kept; older ones are forgotten.
 MOST: Final = 100_000
 #: Events kept for pages that draw them.
 _EVENTS: Final = 2_000

@@ -117,7 +117,7 @@ class Demand:
             task = asyncio.create_task(self._one(f"{self._prefix}-{next(self._numbers)}", next(self._merchants)))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-            # Whoever is behind lets others run, too.
+            # A publisher that is behind lets others run, too.
             await asyncio.sleep(0)
 
     async def _one(self, order: str, merchant: str) -> None:

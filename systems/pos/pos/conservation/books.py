@@ -85,7 +85,7 @@ class Balance:
     strangers: int
     # How many letters for which reason.
     reasons: tuple[tuple[str, int], ...] = ()
-    # Some of those that are lost or doubled, for whoever looks into the logs.
+    # Some of those that are lost or doubled, to look for in the logs.
     examples: tuple[str, ...] = ()
 
     @property
@@ -101,7 +101,7 @@ class Balance:
 def balanced(
     published: Iterable[str], merchants: Iterable[Merchant], waiting: Iterable[str], dead: Iterable[Letter]
 ) -> Balance:
-    """Balances the books at rest: nobody works any more, and every message that there is was read.
+    """Balances the books at rest: no worker runs, and every message that there is was read.
 
     Args:
         published: orders that the broker confirmed, in whatever queue.

@@ -226,7 +226,7 @@ class SharedRabbitMQ(RabbitMQ):
         self._down = threading.Lock()
 
     def kill(self) -> None:
-        """SIGKILL; waits for whoever reads queues. `restart` must follow, from a thread that outlives the node."""
+        """SIGKILL, once nobody reads queues. `restart` must follow, from a thread that outlives the node."""
         self._taken()
         super().kill()
 

@@ -194,7 +194,7 @@ class Cell:
             time.sleep(_TICK_S)
 
     def _rest(self, site: Site) -> bool:
-        """Blocks until nothing happens any more; True when orders are open nevertheless."""
+        """Blocks until nothing changes; True when orders are still open then."""
         quiet_s = _QUIET_QUORUM_S if site.queue_kind == "quorum" else _QUIET_S
         last, since_s, ask_s = site.settled(), time.monotonic(), 0.0
         while True:

@@ -164,7 +164,7 @@ def _made() -> Celery:
 
 
 def __getattr__(name: str) -> Any:
-    """`app` is made when a worker asks for it; whoever publishes needs none."""
+    """`app` is made when a worker asks for it; a publisher needs none."""
     if name != "app":
         raise AttributeError(name)
     globals()["app"] = made = _made()

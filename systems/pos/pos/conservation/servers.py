@@ -115,7 +115,7 @@ class Postgres(Server):
 
     @contextlib.contextmanager
     def _files(self) -> Iterator[None]:
-        # Not in `folder`, which whoever PostgreSQL runs as may not be allowed to enter.
+        # Not in `folder`, which PostgreSQL's user may not be allowed to enter.
         with tempfile.TemporaryDirectory(prefix="pos-postgres-", ignore_cleanup_errors=True) as place:
             self._place = Path(place)
             if user := _somebody():

@@ -182,7 +182,7 @@ class Site:
         return self.broker.taken() + sum(count for name, count in self.broker.waiting().items() if _open(name))
 
     def drained(self) -> tuple[list[str], list[Letter]]:
-        """Takes every message out: orders that wait, dead letters. When no worker runs any more."""
+        """Takes every message out: orders that wait, dead letters. Call it when no worker runs."""
         waiting: list[str] = []
         dead: list[Letter] = []
         # Some queues pass their messages on by themselves, to one that was read already.
@@ -228,5 +228,5 @@ def _open(name: str) -> bool:
 def _added() -> dict[str, str]:
     added = {"PYTHONUNBUFFERED": "1"}
     if os.geteuid() == 0:
-        added["C_FORCE_ROOT"] = "1"  # Celery warns whoever is root; in a container everybody is
+        added["C_FORCE_ROOT"] = "1"  # Celery warns when run as root; in a container it always is
     return added

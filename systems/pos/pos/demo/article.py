@@ -2,7 +2,7 @@
 
 Restelli, Improving Scalability, Reliability, and Efficiency of a Python Service with Gevent, DoorDash Engineering,
 19 January 2021. Time is divided by ten here: an order that held a slot for 32 s holds it for 3.2 s. Orders per hour are
-those of the article's time, so 1.25 orders a second of ours are 450 an hour of theirs.
+those of the article's time, so our 1.25 orders a second are their 450 an hour.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from greenlane_tools.page.quantities import share
 FASTER: Final = 10.0
 #: Little's law: four processes that do 450 orders an hour hold each for 4 x 3600 / 450 = 32 s.
 CALL_MS: Final = 4 * 3_600 / 450 * 1e3 / FASTER
-#: At 6,000 an hour 30 % of a core is 0.18 s an order, of which pool, broker and HTTP need about 1 ms of ours.
+#: At 6,000 an hour 30 % of a core is 0.18 s an order, of which pool, broker and HTTP need about 1 ms here.
 WORK_MS: Final = 0.30 * 3_600 / 6_000 * 1e3 / FASTER - 1.0
 BEFORE_PER_H, AFTER_PER_H = 450.0, 6_000.0
 BEFORE_CPU_FRAC, AFTER_CPU_FRAC = 0.05, 0.30

@@ -41,7 +41,7 @@ class Conduct:
         self._works: set[asyncio.Future[None]] = set()
 
     async def part(self, of: int) -> None:
-        """One of so many calls of an order, beside the one that places it: it takes its part of the order's time."""
+        """One of `of` calls of an order, beside the one that places it: it takes its part of the order's time."""
         self.desk.began()
         try:
             await asyncio.sleep(self.law.delay_s(self._source) / of)

@@ -33,7 +33,7 @@ class Law:
     """A merchant's behaviour. Shares are of calls, and add up to at most 1; the rest goes well.
 
     Args:
-        median_ms: half of the answers take less (lognormal); 0 = at once.
+        median_ms: half of the answers take less (lognormal); 0 = immediately.
         p99_ms: one of a hundred takes more; equal to median_ms = all take the same.
         error_frac: answered 500, nothing done.
         lie_frac: answered 500 although it is done.

@@ -77,7 +77,7 @@ BOOKS = replace(WELL.balance, waiting=0, two_states=0, done=2)
     [
         ({}, "even"),
         ({"stuck": True}, "stuck"),
-        # Whoever is asked to end, ends.
+        # A worker that is asked to end, ends.
         ({"exit_codes": (0, None)}, "hung"),
         # What a worker buries that was never to be given up is no good end.
         ({"balance": replace(BOOKS, done=1, dead=1)}, "uneven"),

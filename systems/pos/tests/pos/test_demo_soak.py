@@ -16,7 +16,7 @@ from pos.children import ROOT
 
 pytestmark = pytest.mark.soak
 PROGRAM = str(Path(sys.executable).with_name("greenlane"))
-#: What every row has, whoever reads it.
+#: What every row has, for any reader.
 FIELDS = (
     "contender", "endpoint", "stage", "merchant_class", "offered_per_s", "done_per_s", "samples", "done_frac", "p50_ms",
     "p95_ms", "p99_ms", "cpu_ms_per_job", "cpu_utilisation_frac", "pss_mb", "errors", "lost", "effects_doubled",

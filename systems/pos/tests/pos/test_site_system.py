@@ -1,4 +1,4 @@
-"""The site as a program: it ends with whoever started it, however that ends, and says what is wrong."""
+"""The site as a program: it ends with the process that started it, however that ends, and says what is wrong."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 `/…/hold?NAME` writes `NAME.begun` into the directory of the variable HELD, with the process id, and ends when
 `NAME.let_go` is there; `/…/check?NAME` asks at checkpoints meanwhile, and writes `NAME.cancelled` when told to end.
 `/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms, `/call?PORT` calls an upstream.
-`/poison?NAME` kills its process, `/hang?NAME` never releases the GIL. Everything else is answered at once.
+`/poison?NAME` kills its process, `/hang?NAME` never releases the GIL. Everything else is answered immediately.
 
 It never ends to load while `stuck` is in the directory, and does not load while `broken` is in the directory.
 """

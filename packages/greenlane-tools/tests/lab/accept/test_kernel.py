@@ -1,4 +1,4 @@
-"""Four processes wait for connections: all are answered, whoever is chosen. No order is expected."""
+"""Four processes wait for connections: all are answered, whichever process is chosen. No order is expected."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python packages/greenlane-tools/tests/lab/load/stalling.py 24000 --after-s 1 --stall-s 1
 
-One thread that answers each request at once, except that it sleeps, with everybody, when the first request is
+One thread that answers each request immediately, except that it sleeps, with everybody, when the first request is
 `--after-s` ago. It stands for a garbage collection, a lock, a failover.
 """
 

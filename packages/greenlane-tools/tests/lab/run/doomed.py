@@ -1,5 +1,5 @@
-"""A server that ends itself at its so-manieth request: `python doomed.py PORT NUMBER`; with a further port it asks
-there instead, once, and goes on: whoever listens there is doomed in its place.
+"""A server that ends itself at its request NUMBER: `python doomed.py PORT NUMBER`; with a further port it asks there
+instead, once, and goes on: the server that listens there is doomed in its place.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def recorded(application: Application, file: Path) -> Answered:
     greenlane = Path(sys.executable).with_name("greenlane")
     command = [part.format(bin=scripts, port=port, here=Path(__file__).parent) for part in application.command]
     with tempfile.TemporaryDirectory(prefix="greenlane-app-") as home:
-        # An application must not find, or change, the settings of whoever runs the tests.
+        # An application must not find, or change, the settings of the user who runs the tests.
         env = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "PYTHONWARNINGS": "ignore", **application.env}
         if path := os.environ.get("PYTHONPATH"):
             env["PYTHONPATH"] = os.pathsep.join(str(Path(part).resolve()) for part in path.split(os.pathsep))

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 def test_a_recording_beside_another_tool(application: Application, tmp_path: Path) -> None:
     file = tmp_path / "app.glr"
     recording, seen = accounts.checked(application, file)
-    # The switches were seen as ever: who slept waited for who computed.
+    # The switches were seen as ever: the job that slept waited for the one that computed.
     assert any(row.victim == "GET /light" and row.culprit == "GET /heavy" for row in recording.blame)
     if application.name == "monitor":
         assert "appears to be blocked" in seen.output, "gevent's monitor has lost its trace"

@@ -25,9 +25,9 @@ const LEAVES: usize = 1 << DEPTH;
 /// Bytes of a leaf's fixed-point number.
 const PLANES: usize = 4;
 const LARGEST: f64 = (1u64 << (8 * PLANES)) as f64 - 1.0;
-/// No row has so many borders below: a split that is never true. Trees with fewer than six splits are filled with it.
+/// No row has this many borders below: a split that is never true. Trees with fewer than six splits are filled with it.
 const NEVER: u8 = 255;
-/// Sums of bytes are kept in 16 bits for so many trees: 256 x 255 < 2^16.
+/// Sums of bytes are kept in 16 bits for up to this many trees: 256 x 255 < 2^16.
 const TREES_PER_SUM: usize = 256;
 /// What two evaluators of one model may differ by, and the largest `error_bound` of a model that is accepted.
 pub const TOLERANCE: f64 = 1e-5;
@@ -39,7 +39,7 @@ struct Tree {
     planes: [[u8; LEAVES]; PLANES],
     /// Where the split's feature lies in a block of borders counted: feature x BLOCK.
     starts: [u32; DEPTH],
-    /// True when more than so many borders lie below the value.
+    /// True when more than this many borders lie below the value.
     thresholds: [u8; DEPTH],
 }
 

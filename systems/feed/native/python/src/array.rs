@@ -23,7 +23,7 @@ enum Numbers {
 }
 
 impl Array {
-    /// A matrix of so many rows.
+    /// A matrix with this number of rows.
     pub fn columns(numbers: Vec<f32>, rows: usize) -> Self {
         let columns = numbers
             .len()

@@ -103,7 +103,7 @@ impl Fetched {
     }
 }
 
-/// Fetched records, held while native code reads them: whoever feeds a reply meanwhile gets an error.
+/// Fetched records, held while native code reads them: feeding a reply meanwhile fails.
 pub struct Held<'py> {
     fetched: Bound<'py, Fetched>,
     replies: Vec<Option<PyRef<'py, Replies>>>,

@@ -77,7 +77,7 @@ async fn serve(options: Options) -> Result<(), String> {
                 let service = service.clone();
                 async move { Ok::<_, std::convert::Infallible>(service.answer(request).await) }
             });
-            // A client that went away is no error of ours.
+            // A client that went away is not our error.
             let _ = http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), answer)
                 .await;

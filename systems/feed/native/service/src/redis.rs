@@ -25,7 +25,7 @@ impl Server {
         self.port
     }
 
-    /// Sends `commands` and waits for the replies to so many; nested ones (of MGET) count as their parts.
+    /// Sends `commands` and waits for `expected` replies; nested ones (of MGET) count as their parts.
     pub async fn ask(&self, commands: &[u8], expected: usize) -> io::Result<Replies> {
         let idle = self.idle.lock().expect("no thread died with it").pop();
         let (mut stream, is_new) = match idle {

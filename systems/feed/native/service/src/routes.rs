@@ -18,7 +18,7 @@ use crate::job::{process_cpu, Job, Problem, Stages};
 
 const DEADLINE_HEADER: &str = "x-envoy-expected-rq-timeout-ms";
 const DEADLINE_MS: std::ops::RangeInclusive<f64> = 10.0..=60_000.0;
-/// So many reasons of problems are told apart: some have numbers in them.
+/// Reasons of problems that are told apart, at most: some have numbers in them.
 const MOST_REASONS: usize = 50;
 /// History 1, models 4, shards 3, paging 1, and the request itself: what goes on at the same time, at most.
 const TASKS: usize = 10;

@@ -88,7 +88,7 @@ class Show:
             self._starter.submit(service.start).result()
 
     def close(self) -> None:
-        """The site ends what runs, and no process is started any more. Blocks until then."""
+        """The site ends what runs and starts no further process. Blocks until then."""
         # On the thread that started them: with it would end gunicorn, but its workers only when they notice that.
         self._starter.submit(self._site.end).result()
         self._starter.shutdown()

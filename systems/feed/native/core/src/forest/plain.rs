@@ -20,7 +20,7 @@ pub fn score(forest: &Forest, columns: &[f32], stride: usize, scores: &mut [f64]
 }
 
 impl super::Tree {
-    /// The leaf's fixed-point number of a row with so many borders `below` its values.
+    /// The leaf's fixed-point number of a row; `below` = how many borders lie below each of its values.
     fn number(&self, below: &[u8]) -> u32 {
         let mut leaf = 0;
         for (level, (&start, &threshold)) in self.starts.iter().zip(&self.thresholds).enumerate() {
