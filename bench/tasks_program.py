@@ -111,7 +111,9 @@ class Merchant:
 
     def has(self, *_results: object, name: str, merchant: str) -> str | None:
         """Whether it had its effect: its result, or None."""
-        return name if (self._book / name).exists() else None
+        entry = self._book / name
+        # A worker that is killed between `open` and `write` leaves an empty file: no effect.
+        return name if entry.exists() and entry.stat().st_size else None
 
     def effects(self, names: Sequence[str]) -> dict[str, int]:
         """How often each of these calls had its effect."""
