@@ -12,7 +12,11 @@ from celery.exceptions import Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
 
 from greenlane_work.order import Order, running
+from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.execution import Execution
 from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
+from greenlane_work.worker.retries import Retrying
+from greenlane_work.worker.totals import Totals
 
 
 class Task:
@@ -134,3 +138,27 @@ def test_what_can_never_be_published_is_raised(order: Order) -> None:
     order.over = True
     with pytest.raises(EncodeError):
         program.send_task("next")
+
+
+def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order) -> None:
+    """If that cannot be published, only that is tried again: the order is not buried."""
+    asked: list[str] = []
+
+    def ask(name: str) -> str:
+        asked.append(name)
+        return "it was sent"
+
+    @Task.app.task(name="mail", ask=ask, lazy=False)  # type: ignore[untyped-decorator]
+    def mail(name: str) -> str:
+        raise AssertionError(f"{name} is not called again")
+
+    settings = WorkSettings(task_key="args.0")
+    execution = Execution(None, Retrying(settings, Totals()), settings, lambda _order, _error: None)
+    execution.wrap(mail)
+    mail.push_request(id="a", called_directly=False, is_eager=False)
+    order.request = mail.request
+    order.in_doubt = True
+    assert mail.run("x") == "it was sent"
+    assert order.kept == ("it was sent", "")
+    assert mail.run("x") == "it was sent"
+    assert asked == ["x"]

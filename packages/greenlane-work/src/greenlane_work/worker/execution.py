@@ -196,6 +196,7 @@ class Execution:
             known, result = self._begin(order, task, args, kwargs)
         if known:
             self.counts.done_before += 1
+            order.kept = (result, "")  # if what follows it cannot be published, only that is tried again
             return result
         if self._store is not None:
             self._hold(order, order.token)
