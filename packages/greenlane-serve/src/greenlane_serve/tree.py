@@ -150,7 +150,7 @@ class Tree:
         if self._lineup is not None and absent and self._doorkeeper.may_start(now_s, served=self._served):
             self._start_again(self._lineup)
         self._tell_life()
-        if self._served and self.front.child is not None:
+        if self.front.child is not None:  # before readiness is told: who then asks for metrics gets them
             self.rounds.go(self, now_s, self._doorkeeper.failed)
         settled = self._lineup is not None and self._lineup.settled and self._succession.coming is None
         if settled and self.front.child is not None and (self._renewing or not self._served):
@@ -200,7 +200,7 @@ class Tree:
             times.append(until_s)
         if self._stopping:
             times.append(self._look_s if self.front.running else math.inf)
-        elif self._served and self.front.child is not None:
+        elif self.front.child is not None:
             times.append(self.rounds.next_s(now_s))
         return max(0.0, min(times) - now_s)
 
