@@ -277,7 +277,7 @@ def test_config_is_a_table_for_people(run: Run) -> None:
     lines = run("config").out.splitlines()
     assert lines[0].split() == ["setting", "value", "unit", "origin"]
     assert len(lines) == len(settings_of(all_settings())) + 1
-    assert any(line.split()[:2] == ["interval_ms", "0.5"] for line in lines)
+    assert any(line.split()[:2] == ["interval_ms", "1"] for line in lines)
 
 
 @pytest.mark.parametrize("command", ["config", "doctor"])
@@ -285,7 +285,7 @@ def test_a_wrong_setting_exits_2_and_says_which(run: Run, command: str) -> None:
     result = run(command, "--interval-ms", "fast")
     assert result.code == 2
     assert "read the flag --interval-ms: interval_ms='fast', expected a number from 0.05 to 100 (ms)" in result.err
-    assert "\nhint: leave it out for the default, 0.5" in result.err
+    assert "\nhint: leave it out for the default, 1" in result.err
 
 
 def test_another_settings_file_can_be_named(run: Run, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_describe_has_a_row_for_every_setting_and_lane_key() -> None:
     assert interval["environment"] == "GREENLANE_INTERVAL_MS"
     assert interval["flag"] == "--interval-ms"
     assert interval["rule"] == "a number from 0.05 to 100 (ms)"
-    assert interval["default"] == 0.5
+    assert interval["default"] == 1
 
 
 def test_defaults_need_no_source() -> None:
@@ -238,9 +238,9 @@ def test_no_lane_matches_where_none_is_set() -> None:
 @pytest.mark.parametrize(
     ("toml", "says", "hint"),
     [
-        ('interval_ms = "fast"', "line 1: interval_ms='fast', expected a number from 0.05 to 100 (ms)", "default, 0.5"),
+        ('interval_ms = "fast"', "line 1: interval_ms='fast', expected a number from 0.05 to 100 (ms)", "default, 1"),
         ('interval_ms = "0.5"', "expected a number", "without quotes"),
-        ("\n\ninterval_ms = -1", "line 3: interval_ms=-1", "default, 0.5"),
+        ("\n\ninterval_ms = -1", "line 3: interval_ms=-1", "default, 1"),
         ("interval_ms = nan", "interval_ms=nan", "default"),
         (f"interval_ms = 1{'0' * 400}", "(401 characters), expected a number", "default"),
         ("interval_ms = inf", "interval_ms=inf", "default"),
@@ -287,8 +287,8 @@ def test_a_wrong_file_is_refused_with_place_rule_and_hint(from_toml: Load, toml:
 @pytest.mark.parametrize(
     ("variable", "text", "says", "hint"),
     [
-        ("GREENLANE_INTERVAL_MS", "fast", "GREENLANE_INTERVAL_MS: interval_ms='fast'", "default, 0.5"),
-        ("GREENLANE_INTERVAL_MS", "", "interval_ms='', expected a number", "default, 0.5"),
+        ("GREENLANE_INTERVAL_MS", "fast", "GREENLANE_INTERVAL_MS: interval_ms='fast'", "default, 1"),
+        ("GREENLANE_INTERVAL_MS", "", "interval_ms='', expected a number", "default, 1"),
         ("GREENLANE_THREADS", "1e3", "threads='1e3', expected a whole number", "default, 64"),
         ("GREENLANE_DEADLINE_OUT", "maybe", "deadline_out='maybe', expected true or false", "default, True"),
         ("GREENLANE_INTERVALL_MS", "1", "GREENLANE_INTERVALL_MS='1'", "did you mean 'GREENLANE_INTERVAL_MS'?"),

@@ -47,11 +47,11 @@ class Settings:
         low=0, high=1024, reason="Under the GIL a second permit brings slicing back: heavy p99 204 ms against 124.",
     )  # fmt: skip
     interval_ms: float = declare(
-        0.5, "Switch interval of the interpreter while a permit is held; longer while more than two threads want the "
+        1.0, "Switch interval of the interpreter while a permit is held; longer while more than two threads want the "
         "GIL.",
         unit="ms", low=0.05, high=100,
-        reason="A thread that wakes from I/O waits at most this long. 0.1 ms gains little (p99 2.2 instead of 2.6 "
-        "ms) for more switches; with many waiting threads the switches themselves cost CPU (docs/design/0021).",
+        reason="What wakes from I/O waits this long at each of its steps. At 0.5 ms it gains 2 ms, and heavy phases "
+        "take up to a fifth longer (docs/design/0024).",
     )  # fmt: skip
     heavy_ms: float = declare(
         4.0, "A phase with a longer expected CPU burst needs a permit.",
@@ -77,9 +77,10 @@ class Settings:
         reason="At 0.9 of a worker, giving up after 250 ms or 1 s adds competitors, and every tail grows.",
     )  # fmt: skip
     share_ms: float = declare(
-        100.0, "CPU after which the holder of a permit shares it: the next three compute beside it.",
+        400.0, "CPU after which the holder of a permit shares it: the next three compute beside it.",
         unit="ms", low=1, high=60_000,
-        reason="Best in the model, together with 50; at 20 two long phases compete too often (docs/design/0024).",
+        reason="At 100 one quote of the demo in twelve had four threads at the GIL, and every class paid for it "
+        "(docs/design/0024).",
     )  # fmt: skip
     preempt_ms: float = declare(
         0.0, "CPU after which the holder of a permit is stopped at a bytecode boundary while another phase goes first "
