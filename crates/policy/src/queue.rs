@@ -146,6 +146,16 @@ impl PermitQueue {
         self.grant()
     }
 
+    /// The CPU after which `ticket`, which holds, has used its share, where `share_ns` is that of most: a quarter for one
+    /// that never asked, or is known to take twice as long. The others would wait through much of a long phase for nothing.
+    pub fn share_of(&self, ticket: u64, share_ns: u64) -> u64 {
+        let is_long = |holder: &Holder| holder.key == LAST || holder.size_ns >= 2 * share_ns;
+        match self.holders.get(&ticket).is_some_and(is_long) {
+            true => share_ns / 4,
+            false => share_ns,
+        }
+    }
+
     /// A lent holder counts again, beyond the permits if need be: it competes once more.
     pub fn call_back(&mut self, ticket: u64) {
         if let Some(holder) = self.holders.get_mut(&ticket).filter(|holder| holder.lent) {
@@ -279,7 +289,7 @@ fn holds(claim: &Claim, now_ns: u64, ticket: u64) -> (Key, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::tests::claim;
+    use crate::order::tests::{claim, MS};
 
     #[test]
     fn a_short_phase_is_let_in_beside_a_long_holder_and_a_long_one_is_not() {
@@ -360,6 +370,19 @@ mod tests {
         assert!(queue.release(2).is_empty());
         assert!(queue.release(3).is_empty());
         assert_eq!(queue.release(4), [5]);
+    }
+
+    #[test]
+    fn who_is_long_or_never_asked_has_a_quarter_of_a_share() {
+        let share_ns = 400 * MS;
+        let mut queue = PermitQueue::new(3, true);
+        queue.request(0, 1, claim(0, 40));
+        queue.request(0, 2, claim(0, 800));
+        queue.charge(3, claim(0, 40));
+        assert_eq!(
+            [1, 2, 3].map(|one| queue.share_of(one, share_ns) / MS),
+            [400, 100, 100]
+        );
     }
 
     #[test]

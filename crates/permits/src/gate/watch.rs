@@ -75,7 +75,7 @@ impl Gate {
             } else if holder.is_short && holder.has_used(LONG * self.bounds.heavy_ns) {
                 holder.is_short = false;
                 outlasts = Some(held);
-            } else if holder.has_used(self.bounds.share_ns) {
+            } else if holder.has_used(queue.share_of(held, self.bounds.share_ns)) {
                 to_lend = Some((held, Lent::Shared, &counters.lent_overrun));
             } else if holder.stands_still(now_ns, still_ns) {
                 if self.has_gil() && !holder.was_offered_the_gil {

@@ -122,7 +122,7 @@ impl World<'_> {
                     holder.is_short = false;
                     granted.extend(permits.queue.outlasts(holder.id.into()));
                 }
-                if used_ns >= share_ns {
+                if used_ns >= permits.queue.share_of(holder.id.into(), share_ns) {
                     holder.lent = true;
                     granted.extend(permits.queue.share(holder.id.into()));
                 }
@@ -182,7 +182,12 @@ impl World<'_> {
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
         let most = counting.map(|holder| match holder.is_short {
             true => (holder.id, LONG * heavy_ns),
-            false => (holder.id, permits.rule.share_ns),
+            false => (
+                holder.id,
+                permits
+                    .queue
+                    .share_of(holder.id.into(), permits.rule.share_ns),
+            ),
         });
         let free = permits.free.iter().map(|&id| (id, heavy_ns));
         let left = most
