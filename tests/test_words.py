@@ -124,7 +124,7 @@ def test_no_table_is_older_than_the_code_that_it_describes(page: Path) -> None:
 def test_the_linter_names_the_line_and_what_to_write(tmp_path: Path) -> None:
     page, source, rust = tmp_path / "page.md", tmp_path / "source.py", tmp_path / "source.rs"
     page.write_text("Fine.\n```\nmade anew\n```\nIt goes to `whoever` and is made anew.\n")
-    source.write_text('anew = 1\n#: Told to whoever waits.\nsaid = "fine"\n')
+    source.write_text('anew = 1\n#: Told to whoever waits.\nsaid = "made " + "anew"\n')
     rust.write_text('let anew = "// anew";\nlet quote = \'"\'; // Made anew.\n')
     done = subprocess.run(
         [sys.executable, ROOT / "scripts/prose.py", page, source, rust], capture_output=True, text=True, check=False
@@ -133,5 +133,6 @@ def test_the_linter_names_the_line_and_what_to_write(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         f"{page}:5: 'anew': write again",
         f"{source}:2: 'whoever': write name the caller, thread or process",
+        f"{source}:3: 'anew': write again",
         f"{rust}:2: 'anew': write again",
     ]
