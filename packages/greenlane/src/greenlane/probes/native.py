@@ -188,7 +188,7 @@ def seen() -> tuple[str, ...]:
 
 def _choose_reported_threads() -> None:
     """Threads without a job are reported only on request: a recording needs them, permits do not."""
-    _native.blocking_of_everybody(
+    _native.blocking_report_all(
         any(hasattr(each, "leave") and not getattr(each, "jobs_only", False) for each in phase.subscribers())
     )
 

@@ -207,7 +207,7 @@ def _write_before_leaving(recorder: Recorder, undo: list[Callable[[], None]]) ->
     for function, listener in ((posix._exit, ends), (posix.execv, becomes), (posix.execve, becomes)):
         with contextlib.suppress(ValueError):  # somebody has replaced it
             _native.listen_to(function, listener)
-            undo.append(functools.partial(_native.listen_no_more, function))
+            undo.append(functools.partial(_native.stop_listening, function))
 
 
 def _put_site_first(environ: MutableMapping[str, str]) -> None:
