@@ -61,7 +61,7 @@ class Pauses:
             try:
                 app.control.broadcast(COMMAND, arguments={"key": order.key, "seconds": seconds})
             except Exception as failed:
-                _log.debug("the other workers were not told to leave %r alone: %r", order.key, failed)
+                _log.debug("telling the other workers to pause %r failed: %r", order.key, failed)
 
     def pause(self, key: str, seconds: float) -> None:
         """Let no order of this key begin for this long. From any thread."""
