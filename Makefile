@@ -190,8 +190,9 @@ wheel: build ## release wheels of all distributions, in dist/
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist packages/greenlane-serve packages/greenlane-work
 
 examples: wheel ## the examples of README and the tutorial, in a fresh environment from the wheels
-	rm -rf target/examples && $(BIN)/python -m venv target/examples
-	target/examples/bin/python -m pip install --quiet $(PINNED) --find-links dist \
+	scripts/servers
+	rm -rf target/examples && $(BIN)/python -m venv --without-pip target/examples
+	$(BIN)/python -m pip --python target/examples/bin/python install --quiet $(PINNED) --find-links dist \
 		'greenlane[gunicorn,celery,redis,tools]==$(RELEASE)' flask django fastapi uvicorn
 	EXAMPLES_BIN=$(abspath target/examples/bin) $(PYTEST) -q --timeout 180 \
 		tests/system/test_examples.py tests/system/test_tutorial.py

@@ -2,8 +2,8 @@
 
     python scripts/prose.py [FILE ...]     without files: all pages, and the texts of all sources
 
-In a page it reads everything but code blocks, code spans and comments; in a source file comments, docstrings and other
-texts. Of Rust, tests and systems it reads comments and docstrings only: many strings there are programs or compared.
+In a page it reads everything but code blocks, code spans and comments; in Python comments, docstrings and other
+texts; in Rust comments.
 A rule is a pattern and a remedy. A line that must break one (a quotation) ends with `prose: allowed`.
 Exit 0: nothing found; 1: findings, one a line.
 """
@@ -20,15 +20,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = ("*.md", "docs/**/*.md", "systems/*/README.md", "packages/*/README.md")
-SOURCES: Final = ("packages/*/src/**/*.py", "packages/*/src/**/*.pyi", "scripts/*.py", "bench/**/*.py")
-#: Of these only comments and docstrings.
-COMMENTED: Final = (
-    "crates/**/*.rs",
-    *(f"{folder}/**/*.{kind}" for folder in ("systems", "tests") for kind in ("py", "pyi", "rs")),
-    "packages/*/tests/**/*.py",
-)
+FOLDERS: Final = ("bench", "crates", "packages/*/src", "packages/*/tests", "scripts", "systems", "tests")
+SOURCES: Final = tuple(f"{folder}/**/*.{kind}" for folder in FOLDERS for kind in ("py", "pyi", "rs"))
 ALLOWED: Final = "prose: allowed"
-_BEFORE_STATEMENTS: Final = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 #: Comments, and the texts that may look as if they had one in them.
 _RUST: Final = re.compile(
     r"""//[^\n]*|/\*.*?\*/|r(?P<marks>#*)".*?"(?P=marks)|"(?:\\.|[^"\\])*"|'(?:\\.[^']*|[^'\\])'""", re.DOTALL
@@ -65,15 +59,11 @@ def _page(text: str) -> Iterator[tuple[int, str]]:
             yield number, re.sub(r"`[^`]*`|\]\([^)]*\)", "", line)
 
 
-def _python(text: str, *, strings: bool) -> Iterator[tuple[int, str]]:
-    texts = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
-    before = tokenize.NEWLINE
+def _python(text: str) -> Iterator[tuple[int, str]]:
+    texts = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        is_docstring = token.type == tokenize.STRING and before in _BEFORE_STATEMENTS
-        if token.type == tokenize.COMMENT or is_docstring or (strings and token.type in texts):
+        if token.type in texts:
             yield from enumerate(token.string.splitlines(), token.start[0])
-        if token.type not in (tokenize.COMMENT, tokenize.NL):
-            before = token.type
 
 
 def _rust(text: str) -> Iterator[tuple[int, str]]:
@@ -82,14 +72,11 @@ def _rust(text: str) -> Iterator[tuple[int, str]]:
             yield from enumerate(token[0].splitlines(), 1 + text.count("\n", 0, token.start()))
 
 
-def findings(path: Path, *, strings: bool = True) -> Iterator[str]:
-    """One line each: where, what, and what to write instead. `strings`: of Python also those that are no docstrings."""
+def findings(path: Path) -> Iterator[str]:
+    """One line each: where, what, and what to write instead."""
     text = path.read_text("utf-8")
     lines = text.splitlines()
-    if path.suffix == ".md":
-        read = _page(text)
-    else:
-        read = _rust(text) if path.suffix == ".rs" else _python(text, strings=strings)
+    read = {".md": _page, ".rs": _rust}.get(path.suffix, _python)(text)
     for number, line in read:
         for pattern, instead in RULES:
             if (found := pattern.search(line)) and ALLOWED not in lines[number - 1]:
@@ -98,10 +85,9 @@ def findings(path: Path, *, strings: bool = True) -> Iterator[str]:
 
 def main(argv: list[str]) -> int:
     """See the module."""
-    commented = set() if argv else {path for pattern in COMMENTED for path in ROOT.glob(pattern)}
-    whole = {Path(name) for name in argv} or {path for pattern in (*PAGES, *SOURCES) for path in ROOT.glob(pattern)}
-    whole.discard(Path(__file__).resolve())
-    found = [line for path in sorted(whole | commented) for line in findings(path, strings=path in whole)]
+    paths = {Path(name) for name in argv} or {path for pattern in (*PAGES, *SOURCES) for path in ROOT.glob(pattern)}
+    paths -= {Path(__file__).resolve(), ROOT / "tests/test_words.py"}  # They quote what nobody may write.
+    found = [line for path in sorted(paths) for line in findings(path)]
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 

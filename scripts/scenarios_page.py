@@ -49,7 +49,7 @@ arrivals and amounts of work, in an open loop: a request leaves when it is due, 
 
 - **What is left** in `--out` (`out/lab/NAME`): `run.json` (what it ran on, which runs are done), `samples/RUN.parquet`
   (every request of a run, written as soon as the run is over), `rows.json` (the `--json` object), `page.html`.
-- **Interrupted** (Ctrl-C, SIGTERM, a crash): every process is ended, finished runs are kept, the same command goes on
+- **Interrupted** (Ctrl-C, SIGTERM, a crash): every process is ended, finished runs are kept, the same command resumes
   with the rest. Results of another scenario, build or machine are refused rather than mixed in: `--fresh` forgets them.
 - **A service that dies** of itself: its last words are shown, the run counts as it went and is marked, it is
   restarted, and the rest goes on. A contender that does not come up is left out, and the others go on. Either way the

@@ -70,6 +70,8 @@ _PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 _SERVE: Final = ("packages/greenlane-serve/tests",)
 _WORK: Final = ("packages/greenlane-work/tests",)
 _HOSTS: Final = ("packages/greenlane/tests/hosts", "tests/servers", "tests/system")
+#: `make examples` runs them from wheels.
+_EXAMPLES: Final = ("tests/system/test_examples.py", "tests/system/test_tutorial.py")
 _SYSTEMS: Final = ("systems/offers/tests", "systems/pos/tests", "systems/feed/tests")
 _TOOLS: Final = ("packages/greenlane-tools/tests", "packages/greenlane/tests/probes")
 #: Measures shares that neighbours seldom change. One Ray for all of it.
@@ -91,7 +93,10 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "system": (
         (Part(_REST, options=_BOTH_CORES),),
         (
-            *(Part(_SERVERS, paths=paths, options=_LONG) for paths in (_SERVE, _WORK, _HOSTS, _SYSTEMS, _TOOLS)),
+            *(
+                Part(_SERVERS, paths=paths, without=_EXAMPLES, options=_LONG)
+                for paths in (_SERVE, _WORK, _HOSTS, _SYSTEMS, _TOOLS)
+            ),
             Part(f"({_SERVERS}) or ({_MEASURED})", paths=_PLACEMENT, options=_LONG),
             Part(_MEASURED, paths=_RECORDED, options=_LONG),
             Part(_SERVERS, without=_WAITING, options=_LONG),

@@ -483,6 +483,14 @@ def test_mode_switches_a_service_and_a_route(run: Run, service: Running) -> None
     assert (service.modes["GET /bikes"], service.allowance_ms) == ("off", 20)
 
 
+def test_status_says_that_a_process_that_is_off_counts_no_jobs(run: Run, service: Running) -> None:
+    assert run("status", "--control-dir", "control").err == ""
+    service.set_mode("off")
+    result = run("status", "--control-dir", "control")
+    assert result.out.splitlines()[1].split()[:3] == [str(os.getpid()), "off", "7"]
+    assert result.err == f"greenlane: mode off counts nothing: figures of process {os.getpid()} are from before\n"
+
+
 def test_an_unknown_process_id_is_named(run: Run, service: Running) -> None:
     result = run("mode", "off", "--pid", "1", "--control-dir", "control")
     assert (result.code, result.out) == (1, "")

@@ -15,11 +15,12 @@ BLOCKS = re.findall(r"^```sh\n(.*?)^```$", (ROOT / "docs" / "tutorial.md").read_
 
 def test_the_tutorial_runs_from_the_diagnosis_to_the_switch(tmp_path: Path) -> None:
     port = free_port()
-    record, load, report, fixed, controlled, switch = (
+    install, record, load, report, fixed, controlled, switch = (
         block.replace("/tmp/", f"{tmp_path}/").replace("shop.glr", f"{tmp_path}/shop.glr").replace("8000", str(port))
         for block in BLOCKS
     )
     environ = {"PATH": f"{BIN}:{os.environ['PATH']}"}
+    assert install.endswith("\ncd examples\n"), "`make examples` does the rest of it"
 
     def sh(script: str) -> str:
         done = subprocess.run(["bash", "-ec", script], env=environ, capture_output=True, text=True, timeout=90)

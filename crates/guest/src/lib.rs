@@ -23,9 +23,7 @@ mod _native {
     #[pymodule_export]
     const NEWEST_PYTHON: (u8, u8) = greenlane_interpreter::NEWEST;
     #[pymodule_export]
-    use super::blocking::{
-        blocking_of_everybody, blocking_put_back, blocking_see, blocking_within,
-    };
+    use super::blocking::{blocking_put_back, blocking_report_all, blocking_see, blocking_within};
     #[pymodule_export]
     use super::chooser::Chooser;
     #[pymodule_export]
@@ -35,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]
-    use super::listeners::{lead_to, listen_no_more, listen_to, unseen_method};
+    use super::listeners::{lead_to, listen_to, stop_listening, unseen_method};
     #[pymodule_export]
     use super::now::{readable_now, rearm_now, recv_now, send_at_once, send_now};
     #[pymodule_export]

@@ -132,6 +132,6 @@ pub fn unseen_method<'py>(
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn listen_no_more(function: &Bound<'_, PyAny>) -> PyResult<()> {
+pub fn stop_listening(function: &Bound<'_, PyAny>) -> PyResult<()> {
     table::put_back_one(function).map_err(PyValueError::new_err)
 }

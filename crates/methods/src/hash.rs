@@ -48,12 +48,12 @@ unsafe extern "C" fn hash(this: *mut PyObject) -> Py_hash_t {
     unsafe {
         let original: Hash = std::mem::transmute(ORIGINAL.load(Ordering::Acquire));
         let function = this.cast::<PyCFunctionObject>();
-        let Some(mut entry) = seen::as_it_was((*function).m_ml) else {
+        let Some(mut entry) = seen::original_entry((*function).m_ml) else {
             return original(this);
         };
         // It is made from `m_self` and from what `m_ml` says.
-        let mut as_it_was = ptr::read(function);
-        as_it_was.m_ml = &raw mut entry;
-        original((&raw mut as_it_was).cast())
+        let mut original_entry = ptr::read(function);
+        original_entry.m_ml = &raw mut entry;
+        original((&raw mut original_entry).cast())
     }
 }

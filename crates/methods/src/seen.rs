@@ -40,7 +40,7 @@ pub(crate) struct Seen {
 
 pub(crate) static SEEN: [AtomicPtr<Seen>; MOST] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST];
 impl Seen {
-    pub(crate) fn leads_to_us(&self) -> bool {
+    pub(crate) fn is_replaced(&self) -> bool {
         // SAFETY: modules of C are never unloaded.
         unsafe { word_of(self.entry) }.load(Ordering::Acquire) == self.ours
     }
@@ -62,8 +62,8 @@ impl Seen {
 ///
 /// # Safety
 /// `entry` is a method table's entry.
-pub(crate) unsafe fn as_it_was(entry: *const PyMethodDef) -> Option<PyMethodDef> {
-    let seen = known(entry).filter(|seen| seen.leads_to_us())?;
+pub(crate) unsafe fn original_entry(entry: *const PyMethodDef) -> Option<PyMethodDef> {
+    let seen = known(entry).filter(|seen| seen.is_replaced())?;
     // SAFETY: as promised; the copy's word is nobody else's.
     unsafe {
         let mut copy = ptr::read(entry);

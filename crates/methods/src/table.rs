@@ -77,7 +77,7 @@ pub fn put_back_one(callable: &Bound<'_, PyAny>) -> Result<(), &'static str> {
 }
 
 fn put_back_hash() {
-    if !seen().any(Seen::leads_to_us) {
+    if !seen().any(Seen::is_replaced) {
         hash::put_back();
     }
 }

@@ -15,7 +15,7 @@ pub struct ThreadFace {
     /// Tracked locks held. Written by the holder, and by a thread that releases a `Lock` for it.
     locks: AtomicI64,
     /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
-    owes_a_turn: AtomicBool,
+    turn_deferred: AtomicBool,
     /// Since when (ns) a phase runs that is believed light; 0 = none does.
     runs_free_since_ns: AtomicU64,
     /// The permit that this phase has been charged with; 0 = none.
@@ -115,14 +115,14 @@ impl ThreadFace {
         self.locks.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Remembers, or forgets, that the phase that runs owes a turn.
-    pub fn set_owes_a_turn(&self, owes: bool) {
-        self.owes_a_turn.store(owes, Ordering::Relaxed);
+    /// Whether the phase that runs has put off its turn until its thread holds no lock.
+    pub fn set_turn_deferred(&self, deferred: bool) {
+        self.turn_deferred.store(deferred, Ordering::Relaxed);
     }
 
-    /// Whether the phase that runs should take its turn now: it owes one, and the last lock has been released.
-    pub fn should_take_its_turn(&self) -> bool {
-        self.owes_a_turn.load(Ordering::Relaxed) && self.locks_held() <= 0
+    /// Whether the phase has put off its turn and the last lock has been released.
+    pub fn deferred_turn_due(&self) -> bool {
+        self.turn_deferred.load(Ordering::Relaxed) && self.locks_held() <= 0
     }
 
     /// Tracked locks held now.
@@ -137,7 +137,7 @@ thread_local! {
         thread: AtomicI32::new(this_thread()),
         generation: AtomicU64::new(forks::generation()),
         locks: AtomicI64::new(0),
-        owes_a_turn: AtomicBool::new(false),
+        turn_deferred: AtomicBool::new(false),
         runs_free_since_ns: AtomicU64::new(0),
         charged: AtomicU64::new(0),
         gate: AtomicU64::new(0),

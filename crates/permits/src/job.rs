@@ -177,7 +177,7 @@ impl Job {
     }
 
     fn begin(&mut self, py: Python<'_>) {
-        self.face.set_owes_a_turn(false);
+        self.face.set_turn_deferred(false);
         self.free = false;
         if let Some(route) = &self.route {
             let mode = self.shared.mode_of(route);
@@ -195,7 +195,7 @@ impl Job {
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let (rule, pin) = (&shared.rule, route.pin());
-        let (needs, waits, weight, expected_ns, long_ns, worth_a_look) =
+        let (needs, waits, weight, expected_ns, long_ns, should_probe_gil) =
             route.with(self.phase, |profile| {
                 (
                     profile.needs_permit(rule, pin),
@@ -203,7 +203,7 @@ impl Job {
                     profile.weight(rule, pin),
                     profile.expected_ns(),
                     profile.long_ns(),
-                    profile.worth_a_look(),
+                    profile.should_probe_gil(),
                 )
             });
         if !needs {
@@ -218,7 +218,7 @@ impl Job {
         if self.face.locks_held() > 0 {
             add(&shared.counters.skipped_lock, 1);
             add(&route.turns.skipped, 1);
-            self.face.set_owes_a_turn(true);
+            self.face.set_turn_deferred(true);
             return;
         }
         let asker = Asker {
@@ -232,7 +232,7 @@ impl Job {
             face: Arc::clone(&self.face),
             route: Arc::clone(route),
             phase: self.phase,
-            worth_a_look,
+            should_probe_gil,
         };
         match shared
             .gate()

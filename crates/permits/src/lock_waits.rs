@@ -24,7 +24,7 @@ pub fn tell(stops: Weak<dyn Stops>) {
 }
 
 /// Whether any job waits for a lock.
-pub fn anybody_waits() -> bool {
+pub fn any_lock_waited_for() -> bool {
     WAITING.load(Ordering::Relaxed) != 0
 }
 

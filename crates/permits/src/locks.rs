@@ -97,7 +97,7 @@ impl Given {
     pub fn given(self, py: Python<'_>) {
         let Some(face) = self.0 else { return };
         face.lock_given();
-        if face.should_take_its_turn() && is_me(&face) {
+        if face.deferred_turn_due() && is_me(&face) {
             if let Some(mut job) = running::take_job() {
                 job.take_deferred_turn(py);
                 running::put_job(job);

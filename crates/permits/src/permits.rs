@@ -248,7 +248,7 @@ impl Permits {
                 .mode
                 .store(parse_mode(mode)? as u8, Ordering::Relaxed);
             if mode != "on" {
-                self.shared.gate().let_everybody_go();
+                self.shared.gate().release_waiters();
             }
             return Ok(());
         };
@@ -260,7 +260,7 @@ impl Permits {
             route.set_mode(value);
             self.shared.own_modes.store(true, Ordering::Relaxed);
             if mode != "on" {
-                self.shared.gate().let_route_go(&route); // Those who should still take turns ask at their next phase.
+                self.shared.gate().release_waiters_of(&route); // Those who should still take turns ask at their next phase.
             }
         }
         Ok(())

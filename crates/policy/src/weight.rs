@@ -153,7 +153,7 @@ impl PhaseProfile {
 
     /// Whether waiters should look at the GIL while this phase holds a permit: always until something is known, then
     /// as long as it was ever found free, then one run in 16.
-    pub fn worth_a_look(&self) -> bool {
+    pub fn should_probe_gil(&self) -> bool {
         self.looks < NATIVE_LOOKS || self.free > 0 || self.sketch.samples() % NATIVE_RECHECK == 0
     }
 

@@ -65,7 +65,7 @@ pub fn serve(path: &Path, longest: usize, mut answer: impl Answer) -> Result<Ser
     let (ask, asked) = mpsc::sync_channel::<Question>(0);
     let (path, listening) = (path.to_owned(), Arc::clone(&shared));
     start(move || {
-        descriptors::take_own_table();
+        descriptors::unshare_descriptors();
         match Listener::new(path) {
             Ok(listener) => {
                 listening.state().listens = Some(this_thread());

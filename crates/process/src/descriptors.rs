@@ -46,7 +46,7 @@ impl Identity {
 
 /// Gives the calling thread an empty table of descriptors, and a root and a working directory that `chroot` and `chdir`
 /// of other threads do not change. A child that another thread forks has none of these descriptors. False: it could not.
-pub fn take_own_table() -> bool {
+pub fn unshare_descriptors() -> bool {
     const UNSHARE: libc::c_uint = 1 << 1;
     // SAFETY: both change what belongs to the calling thread alone afterwards. No descriptor is closed in the old table.
     unsafe {

@@ -50,7 +50,7 @@ pub fn waited() {
 
 /// Whether a thread of a job waits for the GIL at `now_ns`. One that has not said so for long was lost: recording was
 /// switched off meanwhile, or the thread is gone.
-pub fn somebody_waits(now_ns: u64) -> bool {
+pub fn gil_waited_for(now_ns: u64) -> bool {
     if WAITING.load(Ordering::Relaxed) == 0 {
         return false;
     }

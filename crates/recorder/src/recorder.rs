@@ -355,7 +355,7 @@ fn mark(what: &str) {
 /// Never by `current_thread()`: where it knows none, as in gevent's greenlets, it makes one up and keeps it.
 fn name_thread(py: Python<'_>) {
     strand::with_unit(|_| ());
-    if !strand::is_nameless() {
+    if !strand::claim_naming() {
         return;
     }
     let number = strand::thread();

@@ -23,7 +23,7 @@ use crate::alarm::{self, ASLEEP, LIGHTLY, TO_ITS_TIME};
 use crate::calls::gil;
 use crate::desk::{self, desk};
 use crate::frames;
-use crate::gil_waits::{somebody_waits, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS};
+use crate::gil_waits::{gil_waited_for, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS};
 use crate::names;
 use crate::pending;
 use crate::ring::{Ring, THREAD_EVENTS};
@@ -253,7 +253,7 @@ impl Sampler {
                 let loops = rings
                     .iter()
                     .filter(|ring| ring.epoll_fd.load(Ordering::Relaxed) >= 0);
-                let waits = somebody_waits(now_ns);
+                let waits = gil_waited_for(now_ns);
                 let runs = |ring: &&Arc<Ring>| ring.from_ns.load(Ordering::Relaxed) != 0;
                 let works = |ring: &Arc<Ring>| ring.job.load(Ordering::Relaxed) != NO_JOB;
                 if locked_ns.is_some() {

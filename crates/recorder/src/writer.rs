@@ -329,7 +329,7 @@ impl Writer {
 
     fn run(mut self) {
         let _over = Over(self.desk);
-        descriptors::take_own_table();
+        descriptors::unshare_descriptors();
         if let Err(error) = self.segments.open() {
             switch::set(false);
             let mut state = locked(&self.desk.state);

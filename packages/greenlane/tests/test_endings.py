@@ -61,7 +61,7 @@ import _thread
 from greenlane import _native
 acquire = _thread.LockType.acquire
 _native.blocking_see(acquire, "acquires", 5, asks=[acquire])
-_native.blocking_of_everybody(True)
+_native.blocking_report_all(True)
 def waits():
     held = threading.Lock()
     held.acquire()

@@ -72,7 +72,7 @@ def started(
         variant: one of variants.table.VARIANTS.
         addresses: the site's file.
         log: where it writes what it has to say.
-        workers: processes of variants that have some.
+        workers: worker processes, for variants that have them.
         deadline_ms: of questions.
         options: further arguments of `python -m feed.service`.
         settings: variables of its environment.

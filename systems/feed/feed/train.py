@@ -81,7 +81,7 @@ def trained(
     files = ModelFiles(path)
     if files.report.exists():
         return files
-    said("training the ranking model: a quarter of a minute, kept for the next time")
+    said("training the ranking model: about 15 s, kept for the next run")
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)

@@ -307,11 +307,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """A site by itself: stays until it is ended."""
     parser = argparse.ArgumentParser(prog="python -m offers.site", description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
-    add("--contender", default="gevent", choices=[*CONTENDERS], help="who serves pricingservice (gevent)")
+    add("--contender", default="gevent", choices=[*CONTENDERS], help="server of pricingservice (gevent)")
     add("--port", type=int, default=0, help="of offerservice (a free one)")
     add("--folder", type=Path, help="where logs are kept (a temporary one)")
-    add("--cancel", action="store_true", help="offerservice ends calls that came too late")
-    add("--propagate-deadline", action="store_true", help="offerservice tells how long it will wait")
+    add("--cancel", action="store_true", help="offerservice cancels calls whose offer is late")
+    add("--propagate-deadline", action="store_true", help="offerservice sends its deadline")
     given = parser.parse_args(argv)
     try:
         if not 0 <= given.port <= _LAST_PORT:

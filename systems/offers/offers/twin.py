@@ -118,7 +118,7 @@ def verdicts_of(found: Compared) -> list[Verdict]:
     """Whether it is a twin: nothing that is counted differs, and CPU by no more than TOLERANCE_FRAC."""
     apart_frac = max(abs(row.ratio - 1) for row in found.rows)
     ratios = ", ".join(f"{row.endpoint} {row.ratio:.3f}" for row in found.rows)
-    counts = "the twin in Go: endpoints that answer, call or work otherwise"
+    counts = "the twin in Go: endpoints whose answers, calls or work differ"
     cpu = "the twin in Go: CPU of the same work, how far from Flask's"
     return [
         Verdict(counts, len(found.unlike), math.nan, math.nan, "<=", 0, "; ".join(found.unlike[:1])),

@@ -221,9 +221,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--folder", type=Path, help="where logs, journal and queues are kept (a temporary one)")
     add("--port", type=int, default=0, help="of the backend and its page (a free one)")
     add("--worker", default="gevent-200", choices=[_NO_WORKER, *CONTENDERS], help="takes orders (gevent-200)")
-    add("--divert-to", default=OURS, choices=[_NO_WORKER, *CONTENDERS], help="takes what is diverted (greenlane)")
+    add("--divert-to", default=OURS, choices=[_NO_WORKER, *CONTENDERS], help="gets the diverted orders (greenlane)")
     add("--merchants", default=",".join(MERCHANTS), help="some of them, with commas (all ten)")
-    add("--per-s", type=float, default=10.0, help="orders that the backend makes up; 0 = none (10)")
+    add("--per-s", type=float, default=10.0, help="generated orders; 0 = none (10)")
     add("--queues", default="classic", choices=("classic", "quorum"), help="RabbitMQ's kind of queue (classic)")
     given = parser.parse_args(argv)
     try:

@@ -58,7 +58,7 @@ def asked(*, order: str, merchant: str, until: float = 0.0) -> str | None:
 def send_order(self: Any, *, order: str, merchant: str, until: float = 0.0) -> None:
     """Places an order at its merchant; not after `until`, in seconds since 1970, where that is not 0."""
     if merchant not in around.merchants:
-        journal().tell(Event.DEAD, order, merchant, "nobody knows this merchant")
+        journal().tell(Event.DEAD, order, merchant, "the merchant is unknown")
         raise LookupError(f"send an order: merchant={merchant!r}, expected one of {', '.join(around.names())}")
     try:
         if around.store:

@@ -62,8 +62,8 @@ pub fn blocking_put_back(py: Python<'_>) {
 
 /// See `_native.pyi`.
 #[pyfunction]
-pub fn blocking_of_everybody(everybody: bool) {
-    phase::of_everybody(everybody);
+pub fn blocking_report_all(all_threads: bool) {
+    phase::report_all(all_threads);
 }
 
 /// See `_native.pyi`.

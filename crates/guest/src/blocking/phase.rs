@@ -17,7 +17,7 @@ static ENTER: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 const LOCKS: std::ops::RangeInclusive<u8> = 5..=7;
 
 /// Whether somebody listens to threads without a job, too.
-static EVERYBODY: AtomicBool = AtomicBool::new(false);
+static ALL_THREADS: AtomicBool = AtomicBool::new(false);
 
 /// Finds the module, once.
 pub fn find(py: Python<'_>) -> PyResult<()> {
@@ -36,14 +36,14 @@ pub fn find(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-pub fn of_everybody(everybody: bool) {
-    EVERYBODY.store(everybody, Ordering::Relaxed);
+pub fn report_all(all_threads: bool) {
+    ALL_THREADS.store(all_threads, Ordering::Relaxed);
 }
 
 /// Whether this thread's blocking calls are listened to.
 #[inline]
 pub fn is_heard() -> bool {
-    EVERYBODY.load(Ordering::Relaxed) || running::has_job()
+    ALL_THREADS.load(Ordering::Relaxed) || running::has_job()
 }
 
 /// Makes a blocking call between two phases. `call` gives a new reference, or null with an error set; `got` looks at it

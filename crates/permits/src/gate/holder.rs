@@ -21,7 +21,7 @@ pub struct Asker {
     pub route: Arc<Route>,
     pub phase: usize,
     /// Whether waiters should look at the GIL while it holds a permit.
-    pub worth_a_look: bool,
+    pub should_probe_gil: bool,
 }
 
 /// Whether a holder counts.
@@ -91,7 +91,7 @@ impl Holder {
         let learns = (Arc::clone(&asker.route), asker.phase);
         let mut holder = Self::new(Arc::clone(&asker.face), Some(learns), now_ns);
         holder.claim = Some(asker.claim);
-        if !asker.worth_a_look {
+        if !asker.should_probe_gil {
             holder.look_at_ns = u64::MAX;
         }
         holder

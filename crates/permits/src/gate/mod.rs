@@ -164,12 +164,12 @@ impl Gate {
     }
 
     /// Lets everybody who waits go on without a permit.
-    pub fn let_everybody_go(&self) {
+    pub fn release_waiters(&self) {
         self.let_go(|_| true);
     }
 
     /// Lets those of one route go on without a permit.
-    pub fn let_route_go(&self, route: &Arc<Route>) {
+    pub fn release_waiters_of(&self, route: &Arc<Route>) {
         self.let_go(|waiter| Arc::ptr_eq(&waiter.asker.route, route));
     }
 

@@ -83,7 +83,7 @@ impl Gate {
             }
             let may = holder.face.state() != 0
                 && holder.face.locks_held() <= 0
-                && !lock_waits::anybody_waits();
+                && !lock_waits::any_lock_waited_for();
             if may && holder.face.asked_to_stop() != ticket {
                 return Some(Due::Stop(Arc::clone(&holder.face), ticket));
             }

@@ -147,7 +147,7 @@ impl Gate {
                     if busy {
                         profile.looked(free);
                     }
-                    profile.worth_a_look()
+                    profile.should_probe_gil()
                 })
             });
             (free, again)

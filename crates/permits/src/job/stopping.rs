@@ -32,7 +32,7 @@ impl Job {
             && mode == Some(Mode::On)
             && self.face.state() != 0
             && self.face.locks_held() <= 0
-            && !lock_waits::anybody_waits()
+            && !lock_waits::any_lock_waited_for()
     }
 
     /// Stands still, without the GIL, until it is its turn again or it is let go. With `forced`, every waiter is before
@@ -46,7 +46,7 @@ impl Job {
             face: Arc::clone(&self.face),
             route: Arc::clone(&route),
             phase: self.phase,
-            worth_a_look: false,
+            should_probe_gil: false,
         };
         let shared = Arc::clone(&self.shared);
         let from_ns = clock::monotonic_ns();

@@ -35,7 +35,7 @@ pub use blocking::{
 };
 pub use job::{attach, attach_at, running, spent, with_unit};
 pub use loops::{enter_loop, is_loop, last_stamp, leave_loop, loop_polled, poll_bracket, waits_by};
-pub use state::{emit, is_nameless, name_thread, thread};
+pub use state::{claim_naming, emit, name_thread, thread};
 pub use turns::{forget, new_unit, own_unit, resume, run_own, running_unit, suspend};
 pub use unit::{set_ready, Unit};
 pub use waits::{collected, gil_waited, waited, waited_for_a_permit};

@@ -278,7 +278,7 @@ pub fn emit(event: Event) {
 }
 
 /// This thread's name has not been written down yet, and now will be.
-pub fn is_nameless() -> bool {
+pub fn claim_naming() -> bool {
     known().is_some_and(|strand| !strand.named && wanted())
 }
 

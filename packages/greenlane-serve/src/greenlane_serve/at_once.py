@@ -13,7 +13,7 @@ from greenlane._native import Apart, AtOnce
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
-from greenlane_serve.measured import Worked
+from greenlane_serve.measured import GroupWork
 from greenlane_serve.rounds import Service
 from greenlane_serve.settings import ApartRule, AtOnceRule
 
@@ -34,7 +34,7 @@ class Limits:
         self._threads = threads
         self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
 
-    def look(self, service: Service, worked: Mapping[str, Worked]) -> None:
+    def look(self, service: Service, worked: Mapping[str, GroupWork]) -> None:
         """Set what should be, by what each group did since the last call; one of which nothing is known is left out."""
         if not service.places.live:
             self._known.clear()
@@ -43,7 +43,7 @@ class Limits:
             if name in worked:
                 self._look(service, group, worked[name])
 
-    def _look(self, service: Service, group: Group, worked: Worked) -> None:
+    def _look(self, service: Service, group: Group, worked: GroupWork) -> None:
         rule = AtOnceRule.of(service.settings, threads=self._threads)
         before = service.places.at_once(group.name)
         if group.name not in self._known or self._known[group.name][0] != rule:
@@ -95,7 +95,7 @@ class Assignment:
         """(route, mean CPU of a request in ns)."""
         return [] if self._known is None else self._known[1].routes()
 
-    def look(self, service: Service, worked: Mapping[str, Worked]) -> None:
+    def look(self, service: Service, worked: Mapping[str, GroupWork]) -> None:
         """Assign what should be, by what the shared workers, and those of lane `apart`, did since the last call.
 
         Raises:

@@ -19,7 +19,7 @@ from greenlane_serve.account import account_of
 from greenlane_serve.at_once import Assignment, Limits
 from greenlane_serve.group import State
 from greenlane_serve.haproxy.configuration import METRICS
-from greenlane_serve.measured import Cores, Since, worked_by
+from greenlane_serve.measured import Cores, Since, work_of_groups
 from greenlane_serve.processes import LogLost
 from greenlane_serve.rounds import Service
 from greenlane_serve.status import Scrape, Status, status_of
@@ -66,7 +66,7 @@ class Live:
         told = {slot.pid: sums for slot in slots if (sums := service.told(slot)) is not None}
         self._told = told
         rows = service.front.runtime.rows()
-        worked = worked_by(service, self._since.take(told), rows, self._cores.take(told))
+        worked = work_of_groups(service, self._since.take(told), rows, self._cores.take(told))
         try:
             self._limits.look(service, worked)
             self._assignment.look(service, worked)

@@ -15,20 +15,30 @@ from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import RouteSums, Sums
 
-__all__ = ["Came", "Cores", "Ended", "Got", "Since", "Worked", "cpu_ns_of", "got_of", "worked_by"]
+__all__ = [
+    "WorkerWork",
+    "Cores",
+    "Ended",
+    "CoreTimes",
+    "Since",
+    "GroupWork",
+    "cpu_ns_of",
+    "core_times_of",
+    "work_of_groups",
+]
 
 #: (route, jobs, CPU, I/O until ready in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
 Ended = tuple[str, int, int, int]
 
 
-class Came(NamedTuple):
+class WorkerWork(NamedTuple):
     """What has come from a worker between two of its answers."""
 
     span_ns: int
     ended: list[Ended]
 
 
-class Worked(NamedTuple):
+class GroupWork(NamedTuple):
     """What the workers of a group did since the last look."""
 
     # The time that it is of, all workers together; the same with each worker's times the requests that it had.
@@ -46,13 +56,13 @@ class Since:
     def __init__(self) -> None:
         self._before: dict[int, Sums] = {}
 
-    def take(self, told: Mapping[int, Sums]) -> dict[int, Came]:
+    def take(self, told: Mapping[int, Sums]) -> dict[int, WorkerWork]:
         """By process; of one that is new nothing, since nobody knows how long that took."""
-        came: dict[int, Came] = {}
+        came: dict[int, WorkerWork] = {}
         for pid, now in told.items():
             before = self._before.get(pid)
             if before is not None and before.at_ns != now.at_ns:
-                came[pid] = Came(now.at_ns - before.at_ns, list(_ended(now, before)))
+                came[pid] = WorkerWork(now.at_ns - before.at_ns, list(_ended(now, before)))
         self._before = dict(told)
         return came
 
@@ -82,17 +92,17 @@ def _mean(new: float, number: int, of_all: float, all_number: int) -> float | No
     return max(0.0, of_all / all_number) if all_number else None
 
 
-def worked_by(
-    service: Service, came: Mapping[int, Came], rows: Sequence[Row], got: Mapping[int, Got]
-) -> dict[str, Worked]:
+def work_of_groups(
+    service: Service, came: Mapping[int, WorkerWork], rows: Sequence[Row], got: Mapping[int, CoreTimes]
+) -> dict[str, GroupWork]:
     """By group, what its workers told, with how many requests each has at the front now, and what cores they got."""
     current = {(row.backend, row.server): row.current for row in rows}
-    worked: dict[str, Worked] = {}
+    worked: dict[str, GroupWork] = {}
     for name, group in service.groups.items():
         of = [(came[slot.pid], slot) for slot in group.slots if slot.pid in came]
         if of:
-            shares = [(one.span_ns, got.get(slot.pid, Got(0.0, 0.0))) for one, slot in of]
-            worked[name] = Worked(
+            shares = [(one.span_ns, got.get(slot.pid, CoreTimes(0.0, 0.0))) for one, slot in of]
+            worked[name] = GroupWork(
                 sum(one.span_ns for one, _ in of),
                 sum(one.span_ns * current.get((name, slot.name), 0) for one, slot in of),
                 [row for one, _ in of for row in one.ended],
@@ -108,7 +118,7 @@ _KEPT_S: Final = 600.0
 _CPUCLOCK_SCHED: Final = 2
 
 
-class Got(NamedTuple):
+class CoreTimes(NamedTuple):
     """Of a process, all threads together, since its start; or as shares of the time since the last look."""
 
     ran: float
@@ -125,13 +135,15 @@ class Cores:
     """
 
     def __init__(
-        self, of: Callable[[int], Got | None] = lambda pid: got_of(pid), clock: Callable[[], float] = time.monotonic
+        self,
+        of: Callable[[int], CoreTimes | None] = lambda pid: core_times_of(pid),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._of = of
         self._clock = clock
-        self._before: dict[int, tuple[float, Got]] = {}
+        self._before: dict[int, tuple[float, CoreTimes]] = {}
 
-    def take(self, pids: Iterable[int]) -> dict[int, Got]:
+    def take(self, pids: Iterable[int]) -> dict[int, CoreTimes]:
         """Shares of the time since each was last asked about; of one that is new nothing.
 
         Cost: some 10 µs for each of their threads.
@@ -143,7 +155,7 @@ class Cores:
                 continue
             if pid in self._before and (span_ns := (now_s - self._before[pid][0]) * 1e9) > 0:
                 pairs = zip(now, self._before[pid][1], strict=True)
-                shares[pid] = Got(*(max(0.0, (here - then) / span_ns) for here, then in pairs))
+                shares[pid] = CoreTimes(*(max(0.0, (here - then) / span_ns) for here, then in pairs))
             self._before[pid] = now_s, now
         oldest_s = self._clock() - _KEPT_S
         self._before = {pid: one for pid, one in self._before.items() if one[0] > oldest_s}
@@ -155,7 +167,7 @@ def cpu_ns_of(pid: int) -> int:
     return time.clock_gettime_ns((~pid << 3) | _CPUCLOCK_SCHED)
 
 
-def got_of(pid: int) -> Got | None:
+def core_times_of(pid: int) -> CoreTimes | None:
     """What a process got since its start, in ns, of the threads that it has; None = it has ended, or is not ours."""
     ran = starved = 0
     try:
@@ -168,4 +180,4 @@ def got_of(pid: int) -> Got | None:
             ran, starved = ran + int(words[0]), starved + int(words[1])
     except (OSError, IndexError, ValueError):
         return None
-    return Got(ran, starved)
+    return CoreTimes(ran, starved)

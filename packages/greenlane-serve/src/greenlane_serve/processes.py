@@ -34,7 +34,7 @@ __all__ = [
     "die_with_parent",
     "listen",
     "listen_also",
-    "opened_anew",
+    "reopened_pipe",
 ]
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -72,7 +72,7 @@ class ChildProcess:
             OSError: it cannot be started.
         """
         with contextlib.ExitStack() as stack:
-            out, theirs = (stack.enter_context(opened_anew(fd)) if apart else None for fd in (1, 2))
+            out, theirs = (stack.enter_context(reopened_pipe(fd)) if apart else None for fd in (1, 2))
             err = theirs if err is None else err
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=fds,
@@ -159,7 +159,7 @@ _TELL_EVERY_S: Final = 60.0
 
 
 @contextlib.contextmanager
-def opened_anew(fd: int) -> Iterator[int | None]:
+def reopened_pipe(fd: int) -> Iterator[int | None]:
     """The same pipe by another open file, for as long as inside; None = it is no pipe."""
     if not stat.S_ISFIFO(os.fstat(fd).st_mode):
         yield None

@@ -111,7 +111,7 @@ class ServeSettings(Settings):
     )  # fmt: skip
     front_threads: int = declare(
         1, "Threads of the front of `greenlane serve`.",
-        low=1, high=64, reason="One serves some 30,000 requests a second, and shares idle connections with nobody.",
+        low=1, high=64, reason="One serves some 30,000 requests a second, and shares no idle connections.",
     )  # fmt: skip
     direct: bool = declare(
         False, "Workers of `greenlane serve` accept clients themselves, without a front: ASGI without lanes.",

@@ -145,7 +145,7 @@ def test_a_version_comes_by_hup_and_one_that_does_not_start_changes_nothing(
         assert new(served, "/x", 5) == 5
         assert served.get("/healthz") == "ok\n"
         (pid,) = [pid for pid in served.workers() if os.readlink(f"/proc/{pid}/cwd") == str(version)]
-        (version / "held.py").write_text("raise RuntimeError('not any more')\n")
+        (version / "held.py").write_text("raise RuntimeError('broken')\n")
         os.kill(pid, signal.SIGKILL)
         until(lambda: "was killed by signal 9" in served.process.output)
         assert new(served, "/x", 5) == 0  # its share went back to the application

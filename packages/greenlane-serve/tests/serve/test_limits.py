@@ -13,7 +13,7 @@ from greenlane_serve.at_once import Limits, word_of
 from greenlane_serve.group import Group
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import SHARED, layout_of
-from greenlane_serve.measured import Worked
+from greenlane_serve.measured import GroupWork
 from greenlane_serve.places import Places
 from greenlane_serve.settings import AtOnceRule, ServeSettings
 
@@ -37,11 +37,11 @@ class Service:
             self.places.change(group, number, why, self.layout, Runtime(self.folder / "nobody"))
 
 
-def worked(jobs: int, cpu_ms: float, io_ms: float) -> Worked:
-    return Worked(2_000 * _MS, 0, [("GET /", jobs, round(jobs * cpu_ms * _MS), round(jobs * io_ms * _MS))])
+def worked(jobs: int, cpu_ms: float, io_ms: float) -> GroupWork:
+    return GroupWork(2_000 * _MS, 0, [("GET /", jobs, round(jobs * cpu_ms * _MS), round(jobs * io_ms * _MS))])
 
 
-def looked(settings: ServeSettings, folder: Path, *looks: Worked) -> Service:
+def looked(settings: ServeSettings, folder: Path, *looks: GroupWork) -> Service:
     service, limits = Service(settings, folder), Limits(threads=True)
     for one in looks:
         limits.look(service, {SHARED: one})  # type: ignore[arg-type]  # it needs no more of it

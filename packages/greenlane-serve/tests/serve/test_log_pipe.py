@@ -10,12 +10,12 @@ import pytest
 from tests.serve.served import Served, until
 from tests.serve.wire import bystander
 
-from greenlane_serve.processes import LogLost, opened_anew
+from greenlane_serve.processes import LogLost, reopened_pipe
 
 
 def test_a_pipe_opened_anew_is_the_same_one_with_flags_of_its_own() -> None:
     reads, writes = os.pipe()
-    with opened_anew(writes) as anew:
+    with reopened_pipe(writes) as anew:
         assert anew is not None
         os.set_blocking(anew, False)
         assert os.get_blocking(writes)
@@ -27,7 +27,7 @@ def test_a_pipe_opened_anew_is_the_same_one_with_flags_of_its_own() -> None:
 
 
 def test_what_is_no_pipe_stays(tmp_path: Path) -> None:
-    with open(tmp_path / "log", "w") as file, opened_anew(file.fileno()) as anew:
+    with open(tmp_path / "log", "w") as file, reopened_pipe(file.fileno()) as anew:
         assert anew is None
 
 

@@ -93,4 +93,4 @@ def test_what_the_settings_say_stays() -> None:
     with with_control(
         load({"control_dir": "/run/shop"}, environ={"GREENLANE_CONFIG": ""}, kind=ServeSettings), environ
     ):
-        assert environ == {"GREENLANE_CONTROL_DIR": "/run/shop"}, "a flag of ours reaches workers so"
+        assert environ == {"GREENLANE_CONTROL_DIR": "/run/shop"}, "workers get the flag by their environment"

@@ -15,7 +15,7 @@ from greenlane_serve.cli.status import Services
 from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.lanes import SHARED, layout_of
-from greenlane_serve.measured import Came, Got, worked_by
+from greenlane_serve.measured import CoreTimes, WorkerWork, work_of_groups
 from greenlane_serve.places import Places
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.status import _clocked, status_of
@@ -90,9 +90,13 @@ def test_what_workers_told_is_added_up_by_group_with_what_each_has(tmp_path: Pat
     tree = service(tmp_path)
     one, two, *_ = tree.groups[SHARED].slots
     two.pid = 13
-    came = {11: Came(1_000, [("a", 1, 2, 3)]), 13: Came(2_000, [("a", 4, 5, 6)]), 99: Came(5_000, [("z", 1, 1, 1)])}
+    came = {
+        11: WorkerWork(1_000, [("a", 1, 2, 3)]),
+        13: WorkerWork(2_000, [("a", 4, 5, 6)]),
+        99: WorkerWork(5_000, [("z", 1, 1, 1)]),
+    }
     rows = [row(SHARED, one.name, current=2), row(SHARED, two.name, current=1)]
-    worked = worked_by(tree, came, rows, {11: Got(0.5, 1.5), 99: Got(1.0, 1.0)})
+    worked = work_of_groups(tree, came, rows, {11: CoreTimes(0.5, 1.5), 99: CoreTimes(1.0, 1.0)})
     assert worked == {SHARED: (3_000, 4_000, [("a", 1, 2, 3), ("a", 4, 5, 6)], 500, 1_500)}
 
 

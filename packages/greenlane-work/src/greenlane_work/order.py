@@ -231,7 +231,7 @@ class Order:
         }
 
     @property
-    def came_before(self) -> bool:
+    def may_be_repeated(self) -> bool:
         """Somebody may have had it before: it was delivered again, or handed back."""
         return bool(self.redelivered or self.deliveries or self.returns or self.in_doubt)
 

@@ -13,7 +13,7 @@ from kombu.exceptions import OperationalError
 
 from greenlane_work import NotSent
 from greenlane_work.limits import CallOutcome
-from greenlane_work.worker.outcomes import come_again_s, nothing_sent, outcome_of
+from greenlane_work.worker.outcomes import nothing_sent, outcome_of, upstream_retry_after_s
 
 
 def answered(status: int, again: str = "") -> Exception:
@@ -98,9 +98,9 @@ def test_only_what_certainly_reached_nobody_counts_as_not_sent() -> None:
     ],
 )
 def test_when_to_come_again_is_what_a_refusal_says(error: Exception | None, seconds: float | None) -> None:
-    assert come_again_s(error) == seconds
+    assert upstream_retry_after_s(error) == seconds
 
 
 def test_when_to_come_again_may_be_a_date() -> None:
-    said = come_again_s(answered(429, formatdate(time.time() + 600, usegmt=True)))
+    said = upstream_retry_after_s(answered(429, formatdate(time.time() + 600, usegmt=True)))
     assert said == pytest.approx(600, abs=60)

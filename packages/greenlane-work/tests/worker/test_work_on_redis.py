@@ -65,7 +65,7 @@ def test_what_a_killed_worker_had_comes_back_though_another_left_kombus_lock_beh
     killed.signal(signal.SIGKILL)
     assert killed.wait_exit() == -signal.SIGKILL
     with Redis.from_url(redis_url) as client:
-        client.set("unacked_mutex", "whoever asked for it when Redis stood still", ex=300)
+        client.set("unacked_mutex", "a worker that asked for it before Redis stopped", ex=300)
         try:
             site.worker(*brief, TRANSPORT=soon)
             eventually(lambda: site.written()["begin o"] == 2)

@@ -42,8 +42,8 @@ __all__ = [
     "UpstreamTotals",
     "Upstreams",
     "__version__",
-    "blocking_of_everybody",
     "blocking_put_back",
+    "blocking_report_all",
     "blocking_see",
     "blocking_within",
     "boundaries_of",
@@ -56,7 +56,6 @@ __all__ = [
     "die_with_parent",
     "guard_endings",
     "lead_to",
-    "listen_no_more",
     "listen_to",
     "locks_held",
     "readable_now",
@@ -66,6 +65,7 @@ __all__ = [
     "sampler_stop",
     "send_at_once",
     "send_now",
+    "stop_listening",
     "unseen_method",
 ]
 
@@ -252,7 +252,7 @@ def lead_to(function: object, callable: Callable[..., Any]) -> None:
     """Have `callable` called instead of `function`, with what a method is for before its arguments.
 
     `function` is a C function, a method of a C class or a function of Cython. It stays the object that it is: only its
-    method table changes, and by whatever name it is called. Once `listen_no_more` has put that back, the `callable` of
+    method table changes, and by whatever name it is called. Once `stop_listening` has put that back, the `callable` of
     the first time goes on. What `Switches.lead` and `Steps.hook` make is not called: its native code sees the call.
 
     Raises:
@@ -265,10 +265,10 @@ def unseen_method(cls: type, function: object) -> Callable[..., Any]:
     Keeps 32 bytes for good. Raises ValueError as of `listen_to`.
     """
 
-def listen_no_more(function: object) -> None:
+def stop_listening(function: object) -> None:
     """Put back what `listen_to` or `lead_to` has changed. Idempotent; calls under way end as they began."""
 
-def blocking_of_everybody(everybody: bool) -> None:
+def blocking_report_all(all_threads: bool) -> None:
     """Whether calls of threads without a job of the permits are reported, too."""
 
 def blocking_within(code: CodeType, kind: int) -> None:

@@ -176,10 +176,10 @@ def test_subprocesses_inside_jobs(script):
         from tests.hazards.scenario import *
         running = start_script()
 
-        def one(who):
+        def one(number):
             def run():
                 burn(1)
-                out = subprocess.run(["/bin/echo", str(who)], capture_output=True, text=True, timeout=15).stdout
+                out = subprocess.run(["/bin/echo", str(number)], capture_output=True, text=True, timeout=15).stdout
                 with subprocess.Popen(["/bin/cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as cat:
                     back = cat.communicate(b"x" * 100_000, timeout=15)[0]
                 code = subprocess.call(["/bin/sh", "-c", "exit 3"])
@@ -187,7 +187,7 @@ def test_subprocesses_inside_jobs(script):
                 return out.strip(), len(back), code, early, os.system("exit 2") >> 8, os.popen("echo p").read()
             return run
 
-        expected = [(str(who), 100_000, 3, 0, 2, "p\\n") for who in range(4)]
-        assert run_jobs(running, [one(who) for who in range(4)]) == expected
+        expected = [(str(number), 100_000, 3, 0, 2, "p\\n") for number in range(4)]
+        assert run_jobs(running, [one(number) for number in range(4)]) == expected
         settled(running)
     """)

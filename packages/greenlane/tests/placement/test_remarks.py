@@ -58,16 +58,16 @@ def said(about: Callable[[], object]) -> list[str]:
 )
 def test_the_source_is_warned_of_once_with_its_remedy(fn: Callable[..., Any], what: str, remedy: str) -> None:
     known = choice(fn)
-    (text,) = said(lambda: remarks.at_first_sight(known, "thread"))
+    (text,) = said(lambda: remarks.warn_on_first_call(known, "thread"))
     assert text.startswith(f"{__name__}.{fn.__name__}: ")
     assert what in text
     assert remedy in text
-    assert said(lambda: remarks.at_first_sight(known, "thread")) == []
+    assert said(lambda: remarks.warn_on_first_call(known, "thread")) == []
 
 
 @pytest.mark.parametrize("fn", [predicts, habits.plain, len, habits.Odd])
 def test_what_is_well_is_not_warned_of(fn: Callable[..., Any]) -> None:
-    assert said(lambda: remarks.at_first_sight(choice(fn), "thread")) == []
+    assert said(lambda: remarks.warn_on_first_call(choice(fn), "thread")) == []
 
 
 def test_dicts_to_a_process_and_what_was_pickled() -> None:
@@ -99,7 +99,7 @@ def test_calls_that_are_shorter_than_the_interval() -> None:
 def test_where_warnings_are_errors_it_is_said_and_a_call_goes_on() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
-        remarks.at_first_sight(choice(predicts_everywhere), "thread")
+        remarks.warn_on_first_call(choice(predicts_everywhere), "thread")
     assert len(caught) == 1
 
 

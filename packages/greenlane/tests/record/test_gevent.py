@@ -437,7 +437,7 @@ def suppressed(call, *args, **named):
         pass
 
 def holds():
-    recorder.attach(0)  # Not the work of who started it.
+    recorder.attach(0)  # Not the work of the greenlet that started it.
     burn(10)
 
 def yields(name, act):

@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--flame", type=Path, metavar="FILE", help="py-spy's flame graph of the service, as SVG, and its longest parts")
     add("--variant", choices=VARIANTS, default="inline", help="of --flame (inline)")
     add("--seconds", type=float, default=10.0, help="of each of --flame's two recordings (10)")
-    add("--page", type=Path, metavar="JSON", help="measure nothing: the documents' page of a --json object")
+    add("--page", type=Path, metavar="JSON", help="measure nothing: write the page of docs from a --json object")
     return parser
 
 

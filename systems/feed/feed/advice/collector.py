@@ -47,7 +47,7 @@ class Pauses:
 def collector(payload: Payload, repetitions: int) -> list[Row]:
     """Decoding and features in Python, which make 150,000 objects a request; native code makes none."""
     values, user = payload.json, payload.user
-    assert payload.items, "the heap of a service: what was made at its start is there"
+    assert payload.items, "the heap of a service that has started"
 
     def request() -> object:
         return features_of([from_json(value) for value in values], user, NOW_S)

@@ -25,12 +25,12 @@ cd systems/feed
 ../../.venv/bin/python -m feed.advice --flame out/flame.svg # py-spy's flame graph of the service, and its longest parts
 ```
 
-**How to read it.** Each row is held against the first one of its table; the ratio says how many times less it takes, by
+**How to read it.** Each row is compared with its table's first; the ratio says how many times less it takes, by
 the time in bold. Switches are measured in turn within one process; the ratio is the median over pairs, and advice
 follows from their quartiles: *worth it* and *no* where they agree that it is over 5 %. CPU counts all threads, sender
 and receiver; a link is a real connection through a proxy process that hands on no faster than the link's speed. What it
-does not show: other machines' speeds, a network's round trips, and latency when many requests share the loop: that is
-the ladder's affair.
+does not show: other machines' speeds, a network's round trips, and latency when many requests share the loop; the
+ladder measures that.
 
 """
 

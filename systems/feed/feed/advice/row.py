@@ -56,7 +56,7 @@ class Row:
         """What follows from the ratio."""
         said = f"; {self.note}" if self.note else ""
         if self.contender == self.against:
-            return f"what the others are held against{said}"
+            return f"the baseline{said}"
         if self.is_worth_it:
             return f"worth it: {amount(self.ratio)} times less{said}"
         if self.ratio_high < 1 / _WORTH:

@@ -29,8 +29,8 @@ def _items(payload: Payload, repetitions: int) -> list[Row]:
 
     found = costs({name: reading(read) for name, read in readers.items()}, repetitions)
     notes = {
-        "off: json": "wrong types are met later, or never",
-        "off: orjson": "wrong types are met later, or never",
+        "off: json": "wrong types are found later, or never",
+        "off: orjson": "wrong types are found later, or never",
         "msgspec": "types are checked while they are parsed, so turning it off saves nothing",
     }
     return rows("validation", f"read {len(payload.json):,} items from JSON", found, notes=notes)

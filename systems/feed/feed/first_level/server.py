@@ -48,7 +48,7 @@ class Service:
         if delay_s:
             await asyncio.sleep(delay_s)
         if self._law.fails(self._source):
-            raise web.HTTPInternalServerError(text="the model fails, as its law says")
+            raise web.HTTPInternalServerError(text="the model fails, as configured")
         return web.Response(body=answer, content_type="application/json")
 
     async def set_law(self, request: web.Request) -> web.Response:

@@ -37,7 +37,7 @@ _ALONE_S, _PAIR_S = 40, 20
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs the ladder. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    stopped = "stopped; every process was ended; the same command goes on where it was"
+    stopped = "stopped, and all processes ended; the same command resumes"
     return demo.run(argv, out, err, ATTEMPTED, parse, _measured, stopped)
 
 
@@ -49,7 +49,7 @@ def _measured(options: Options, out: TextIO, err: TextIO) -> int:
     environment = _environment(options)
     kept = Kept(options.out, _identity(environment), fresh=options.fresh)
     if len(kept):
-        talk.say(f"going on with {len(kept)} parts of an interrupted run; --fresh forgets them")
+        talk.say(f"resuming with {len(kept)} parts of an interrupted run; --fresh starts over")
     if said := missing():
         talk.say(said)
     many = len(options.variants)
@@ -91,7 +91,7 @@ def _environment(options: Options) -> demo.Json:
         _PACKAGES, options, sources=sources_digest(), native_profile=PROFILE,
         cpu_ms_per_job_of="the service and its workers, not stores and models",
         path_cpu_ms_per_job_of="cpu_ms_per_job times the ranking path's share with one request at a time",
-        loop_lag_of="how late the loop looks at what arrives at a random moment, from the lengths of its rounds",
+        loop_lag_of="wait of an event that arrives at a random moment, from the lengths of the loop's iterations",
     )  # fmt: skip
 
 

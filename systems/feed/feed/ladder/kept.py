@@ -57,7 +57,7 @@ class Kept:
             self._write(complete=complete)
         except OSError as error:
             rule = f"a folder that can be written ({error.strerror})"
-            hint = "make room there; the same command goes on"
+            hint = "free some space there; the same command resumes"
             raise GreenlaneError(ATTEMPTED, name="--out", value=str(self._folder), rule=rule, hint=hint) from None
 
     def _found(self) -> dict[str, Any]:

@@ -86,11 +86,11 @@ def _against_pool(result: Result) -> Iterator[Verdict]:
     rate = f"at {amount(pair['per_s'])}/s"
     yield Verdict(f"p95, {POOL} ÷ {OURS}, {rate}", *ratio(theirs, ours, p95_ms), ">=", _POOL_P95,
                   f"{amount(p95_ms(theirs))} and {amount(p95_ms(ours))} ms; "
-                  f"models alone are {amount(_io_ms(ours))} ms of ours")  # fmt: skip
+                  f"the models' own time is {amount(_io_ms(ours))} ms of {OURS}'s")  # fmt: skip
     memory = pss_mb(theirs), pss_mb(ours)
     remark = (
         f"{amount(memory[0])} MB in {theirs[-1]['processes']} processes and {amount(memory[1])} MB in "
-        f"{ours[-1]['processes']}; what bounds it is one interpreter with its packages"
+        f"{ours[-1]['processes']}; one interpreter with its packages is the lower bound"
     )
     yield Verdict(f"memory, {POOL} ÷ {OURS}", memory[0] / memory[1], math.nan, math.nan, ">=", _POOL_MEMORY, remark)
     bests = result.alone[POOL]["most"], result.alone[OURS]["most"]

@@ -24,9 +24,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Serves until it is ended."""
     parser = argparse.ArgumentParser(prog="python -m feed.service", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--variant", choices=(*VARIANTS, compiled.NAME), required=True)
-    parser.add_argument("--addresses", type=Path, required=True, help="what `python -m feed.site` wrote")
+    parser.add_argument("--addresses", type=Path, required=True, help="file that `python -m feed.site` wrote")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--workers", type=int, default=3, help="processes of variants that have some")
+    parser.add_argument("--workers", type=int, default=3, help="worker processes, for variants that have them")
     parser.add_argument("--deadline-ms", type=float, default=Options.deadline_ms)
     given = parser.parse_args(argv)
     with plainly(f"serving {given.variant}", sys.stderr):

@@ -45,7 +45,7 @@ class Feeds:
         with job.stages.computing("filter"):
             ids = self.ranking.candidates(job, bodies, user)
         if not ids:
-            job.degraded("models", "nobody named a candidate", "the feed is empty")
+            job.degraded("models", "no model named a candidate", "the feed is empty")
             return []
         ranked: Arrangeable
         began_ns = time.process_time_ns()
@@ -81,7 +81,7 @@ async def user_of(job: Job, store: Redis) -> User:
                     )
                 )
         except (RedisError, OSError, TimeoutError) as error:
-            job.degraded("history", said(error), "the feed of somebody whom nobody knows")
+            job.degraded("history", said(error), "the feed of an unknown user")
             return unknown(job.user_id)
     with job.stages.computing("history"):
         return _user(job, *values)
@@ -89,7 +89,7 @@ async def user_of(job: Job, store: Redis) -> User:
 
 def _user(job: Job, interests: bytes | None, seen: bytes | None, sellers: bytes | None) -> User:
     if interests is None:
-        job.degraded("history", "the user has no history", "the feed of somebody whom nobody knows")
+        job.degraded("history", "the user has no history", "the feed of an unknown user")
         return unknown(job.user_id)
     try:
         user = User(**json.loads(interests), seen=json.loads(seen or b"[]"), sellers=json.loads(sellers or b"[]"))
@@ -98,7 +98,7 @@ def _user(job: Job, interests: bytes | None, seen: bytes | None, sellers: bytes 
             return user
         raise ValueError("seen: expected ids of items")
     except (TypeError, ValueError, AttributeError, LookupError, struct.error):
-        job.degraded("history", "what is stored of the user is unreadable", "the feed of somebody whom nobody knows")
+        job.degraded("history", "the stored user is unreadable", "the feed of an unknown user")
         return unknown(job.user_id)
 
 
@@ -152,7 +152,7 @@ class FirstLevel:
             self._spare = answers["popular"]
         if answers or not self._spare:
             return answers
-        job.degraded("models", "no model answered", "what was popular a moment ago, with somebody else")
+        job.degraded("models", "no model answered", "the items that were popular a moment ago")
         return {"popular": self._spare}
 
     async def _asked(self, model: str, user: User, body: bytes) -> bytes:

@@ -51,10 +51,10 @@ async def kept(job: Job, store: Redis, token: str) -> list[int] | None:
             async with asyncio.timeout_at(_patience(job)):
                 value: bytes | None = await job.stages.measured("paging", _get(store, token))
         except (RedisError, OSError, TimeoutError) as error:
-            job.degraded("paging", said(error), "the feed is made again: its order may differ")
+            job.degraded("paging", said(error), "the feed is computed again: its order may differ")
             return None
     if value is None:
-        job.degraded("paging", "this feed is no longer kept", "the feed is made again: its order may differ")
+        job.degraded("paging", "this feed is no longer kept", "the feed is computed again: its order may differ")
         return None
     ids = array("I")
     ids.frombytes(value[: len(value) - len(value) % ids.itemsize])

@@ -164,7 +164,7 @@ class Wire(asyncio.Protocol):
         except asyncio.CancelledError:
             if self._heard_s < sent_s:
                 # Nothing came since: later questions must not wait behind this one.
-                self.end(ConnectionError(f"asking port {self._port}: it hangs"))
+                self.end(ConnectionError(f"asking port {self._port}: no answer in time"))
             raise
 
     def end(self, error: Exception) -> None:
@@ -227,7 +227,7 @@ async def located(ports: Sequence[int]) -> list[int]:
             found = [[port for low, high, port in owners if low <= one <= high] for one in _SLOTS]
             if all(found):
                 return [masters[0] for masters in found]
-    raise ConnectionError(f"asking where items lie: ports={list(ports)}, expected one that knows who has each slot")
+    raise ConnectionError(f"asking for the cluster's slots: ports={list(ports)}, expected one that answers")
 
 
 async def _ranges(port: int) -> list[Any]:

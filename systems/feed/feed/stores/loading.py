@@ -30,7 +30,7 @@ def filled(folder: Path, world: World, said: Callable[[str], None] = lambda line
     path = folder / f"redis-{name(world.seed, len(world.catalogue))}-{_EDITION}"
     if path.exists():
         return path
-    said(f"filling the item store: {len(world.catalogue)} items in three layouts, kept for the next time")
+    said(f"filling the item store: {len(world.catalogue)} items in three layouts, kept for the next run")
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         cluster = Cluster(Path(scratch))
         try:

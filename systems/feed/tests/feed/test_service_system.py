@@ -319,7 +319,7 @@ def test_an_unreadable_history_is_as_good_as_none(
 ) -> None:  # fmt: skip
     with redis.Redis(port=site.history.port) as client:
         client.mset({f"{name}:17": value for name, value in stored.items()})
-        either.say("history", "what is stored of the user is unreadable", user=17)
+        either.say("history", "the stored user is unreadable", user=17)
         client.mset(entries(site.world.people.user(17)))
     assert not any(answer["degraded"] for answer in either.feeds(17).values())
 

@@ -36,13 +36,13 @@ class Options:
     # A burst comes every 36 s: less has no shape.
     seconds: float = number(60.0, 1, 3_600, "riders in each run, after the warm-up")
     repetitions: int = whole(1, 1, 100, "interleaved runs that make up a row")
-    cancel: bool = switch("offerservice ends calls whose offer came too late")
-    propagate_deadline: bool = switch("offerservice tells pricingservice how long it will wait")
+    cancel: bool = switch("offerservice cancels calls whose offer is late")
+    propagate_deadline: bool = switch("offerservice sends its deadline to pricingservice")
     seed: str = words("1", "of all load")
     json: bool = switch("one JSON object on stdout in place of the table")
     page: bool = switch("serve the page: stock and fixed side by side, the fix switched live")
     port: int = whole(0, 0, _LAST_PORT, "of the page; 0 = a free one")
-    open_s: float = number(0.0, 0, 86_400, "the page ends after so many seconds; 0 = at Ctrl-C")
+    open_s: float = number(0.0, 0, 86_400, "the page ends after this many seconds; 0 = at Ctrl-C")
     out: Path = path("out/demo/offers", "folder for raw results and rows")
 
 
@@ -61,10 +61,10 @@ def parse(argv: Sequence[str]) -> Options | str:
     others = (
         ("--fix", f"one of {', '.join(FIXES)}"),
         ("--fixes", f"some of them, with commas ({','.join(_UNSAID)})"),
-        ("--contenders", f"by who serves: some of {', '.join(CONTENDERS)}"),
+        ("--contenders", f"named by server: some of {', '.join(CONTENDERS)}"),
         ("--region", f"some of {', '.join(regions)} ({bad(regions)}, the bad one; the page: all; --utilisations: "
                      f"{well(regions)})"),
-        ("--utilisations", "such as 0.7,0.8,0.9: what offers wait beyond their own time at so much of one core"),
+        ("--utilisations", "such as 0.7,0.8,0.9: added wait of offers at these shares of one core"),
     )  # fmt: skip
     found = options(Options, _VALUES, "greenlane demo offers", said, argv, others)
     if isinstance(found, str):

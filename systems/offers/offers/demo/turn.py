@@ -154,7 +154,7 @@ def _under_load(
 
 
 def _warning(found: Generated, left: int) -> str:
-    polls = f"{left} polls were not over {_DRAIN_S:g} s after the last: they are in no figure" if left else ""
+    polls = f"{left} polls were not over {_DRAIN_S:g} s after the last: they are not counted" if left else ""
     return "; ".join(part for part in (found.warning(), polls) if part)
 
 

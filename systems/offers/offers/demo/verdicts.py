@@ -64,7 +64,7 @@ def _bad(region: str, runs: Runs) -> Iterator[Verdict]:
     counts = _sum(runs)
     remark = f"{counts.late:,} of {counts.ended:,} bike and scooter offers were late"
     if others := counts.refused + counts.failed:
-        remark += f"; {others:,} that were refused or failed are not held against it"
+        remark += f"; {others:,} that were refused or failed do not count"
     yield Verdict(f"{_STOCK} in {region}: offers in time", *verdict.alone(runs, _share), "<=", _SUCCESS, remark)
     yield _ratio(f"{_STOCK} in {region}: offers' p99 ÷ p95", runs, 0.99, ">=", _P99_P95)
     if counts.samples >= MOST_EXACT:

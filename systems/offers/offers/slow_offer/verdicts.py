@@ -39,9 +39,9 @@ def verdicts_of(case: Case) -> list[Verdict]:
     place = 1 + named.index(heavy) if heavy in named else math.inf
     waited = ", ".join(f"{row['culprit']} {milliseconds(row['wait_ms'])}" for row in case.culprits[:2])
     return [
-        _verdict("one slow offer: place of who held it up among its culprits", place, "<=", 1, waited),
+        _verdict("one slow offer: rank of the heavy route among its culprits", place, "<=", 1, waited),
         _verdict(
-            "one slow offer: its upstream's clock and the wire's, apart", abs(case.wire_ms - case.upstream_ms), "<=",
+            "one slow offer: upstream's clock and the wire's differ by", abs(case.wire_ms - case.upstream_ms), "<=",
             AGREES_MS, f"{milliseconds(case.upstream_ms)} and {milliseconds(case.wire_ms)}", " ms",
         ),
         _verdict(

@@ -109,7 +109,7 @@ def test_a_fix_that_does_not_start_leaves_the_old_one_and_the_buttons_and_the_te
         return begun
 
     assert asyncio.run(switched())
-    said = f"hills goes on with gevent: {FIXES[fix]} could not be started (the terminal says why)"
+    said = f"hills stays on gevent: {FIXES[fix]} could not be started (the terminal says why)"
     assert show.since(0)["state"] == said
     assert why in err.getvalue()
     assert show.services["changing/hills"].pricing is old and not show.since(0)["marks"]

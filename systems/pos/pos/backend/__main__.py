@@ -19,8 +19,8 @@ def main() -> int:
     """Serves until it is ended."""
     parser = argparse.ArgumentParser(prog="python -m pos.backend", description=(__doc__ or "").partition(":")[0])
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--per-s", type=float, default=0.0, help="orders that it makes up (none)")
-    parser.add_argument("--workers", type=Path, help="folder of the sockets on which workers tell of themselves")
+    parser.add_argument("--per-s", type=float, default=0.0, help="generated orders (none)")
+    parser.add_argument("--workers", type=Path, help="folder of the workers' control sockets")
     given = parser.parse_args()
     try:
         around = Surroundings.here()

@@ -51,7 +51,7 @@ class Backend:
         around: where everything is.
         per_s: orders that it makes up at first.
         publisher: gives orders to the broker.
-        workers: folder of the sockets on which workers tell of themselves; None = they tell nothing.
+        workers: folder of their control sockets; None = no control sockets.
     """
 
     def __init__(self, around: Surroundings, per_s: float, publisher: Publisher, workers: Path | None) -> None:

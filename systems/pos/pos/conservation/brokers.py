@@ -134,7 +134,7 @@ class RabbitQueues:
             with Connection(self.url) as connection:
                 return {name: _waiting(connection, name) for name in self._known}
         except _BROKEN as error:
-            raise StartFailed(f"ask RabbitMQ: {error!r}, expected how full each queue is") from error
+            raise StartFailed(f"ask RabbitMQ: {error!r}, expected the length of each queue") from error
 
     def taken(self) -> int:
         """See `Broker`; about 0.7 s of CPU, since Erlang starts for it. Of quorum queues it is up to 5 s old."""
@@ -190,14 +190,14 @@ class RedisQueues(servers.Redis):
             later = {name: int(client.zcard(name)) for name in client.scan_iter(f"*{_LATER}")}
             return {**lists, **later, _UNACKED: self.taken()}
         except redis.RedisError as error:
-            raise StartFailed(f"ask Redis: {error}, expected how long each list is") from error
+            raise StartFailed(f"ask Redis: {error}, expected the length of each list") from error
 
     def taken(self) -> int:
         """See `Broker`."""
         try:
             return int(self._client().hlen(_UNACKED))
         except redis.RedisError as error:
-            raise StartFailed(f"ask Redis: {error}, expected how much workers have") from error
+            raise StartFailed(f"ask Redis: {error}, expected the number of orders that workers have") from error
 
     def read(self, queue: str) -> Iterator[Mapping[str, Any]]:
         """Headers of all messages of a queue, or of `unacked`, which are gone then."""
@@ -215,7 +215,7 @@ class RedisQueues(servers.Redis):
         return redis.Redis(port=self.port, decode_responses=True, socket_timeout=5)
 
 
-# --- A RabbitMQ that faults strike: paused, asked how full its queues are, reached by a relay.
+# --- A RabbitMQ that faults strike: paused, asked for the lengths of its queues, reached through a relay.
 
 
 class SharedRabbitMQ(RabbitMQ):

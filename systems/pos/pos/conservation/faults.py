@@ -330,7 +330,7 @@ FAULTS: Final = {
             "worker-freeze-long",
             "the same with a lease of 5 s",
             _worker_freeze,
-            beyond="who stands still between the last look at his lease and the call sends what another has sent since",
+            beyond="a worker stopped between its last check of the lease and the call repeats another worker's call",
         ),
         Fault("deploy", "SIGTERM and a new start of one worker after the other, twice; 2 of 10 merchants say only 500",
               _deploys, tries=100),

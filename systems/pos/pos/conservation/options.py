@@ -53,7 +53,7 @@ def parse(argv: Sequence[str]) -> Options:
     if said.soak:
         cells = [(FAULTS[fault], CONTENDERS[contender]) for fault, contender in CELLS]
     if not cells:
-        raise SettingsError("--faults", said.faults, "one that strikes something these contenders have",
+        raise SettingsError("--faults", said.faults, "a fault that applies to these contenders",
                             "python -m pos.conservation --help", attempted=ATTEMPTED)  # fmt: skip
     latency_ms = said.latency_ms if said.latency_ms is not None else LATENCY_MS if said.soak else _LATENCY_MS
     if not 0 <= latency_ms < 2_000:
@@ -72,7 +72,7 @@ def _names(option: str, said: str, known: Mapping[str, object]) -> list[str]:
     names = list(known) if said == "all" else said.split(",")
     for name in names:
         if name not in known:
-            rule = f"names out of {', '.join(known)}; or all"
+            rule = f"some of {', '.join(known)}; or all"
             raise SettingsError(option, name, rule, "python -m pos.conservation --help", attempted=ATTEMPTED)
     return names
 
@@ -81,14 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     faults = "\n".join(f"  {fault.name:20} {fault.what}" for fault in FAULTS.values())
     parser = argparse.ArgumentParser(
         prog="python -m pos.conservation",
-        description="Sends orders through a real RabbitMQ to real workers and ten merchants, does harm, and balances "
-        "the books: each order ended once, and its merchant saw it once.",
+        description="Sends orders through a real RabbitMQ to real workers and ten merchants, injects faults, and "
+        "checks the balance: each order ended once, and its merchant saw it once.",
         epilog=f"contenders: {', '.join(CONTENDERS)}\n\nfaults:\n{faults}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--orders", type=int, help=f"orders for each contender and fault ({_ORDERS})")
-    parser.add_argument("--rate", type=float, help=f"at most so many published a second ({_RATE_PER_S:g})")
-    parser.add_argument("--latency-ms", type=float, help=f"what merchants take when all is well ({_LATENCY_MS:g})")
+    parser.add_argument("--rate", type=float, help=f"most orders published a second ({_RATE_PER_S:g})")
+    parser.add_argument("--latency-ms", type=float, help=f"a merchant's latency without faults ({_LATENCY_MS:g})")
     parser.add_argument("--contenders", default=",".join(_DEFAULT), help=f"({','.join(_DEFAULT)})")
     parser.add_argument("--faults", default="all", help="which, by name, separated by commas (all)")
     parser.add_argument(
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--queues", choices=("classic", "quorum"), default="classic", help="RabbitMQ's kind (classic)")
     parser.add_argument(
-        "--plain", action="store_true", help="a third of the merchants cannot be asked and know no keys"
+        "--plain", action="store_true", help="a third of the merchants has no status query and ignores idempotency keys"
     )
     parser.add_argument("--json", action="store_true", help="one object instead of the table")
     parser.add_argument("--page", type=Path, help="also write the page of this run (conservation.md)")

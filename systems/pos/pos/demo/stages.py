@@ -122,7 +122,7 @@ def saturated(
         start_s = running.first()
         # Until all slots have been used: who takes longer to fill them is not faster afterwards.
         running.used(time.monotonic_ns() + int((warm_s + call_s) * 1e9))
-        talk.progress(f"{contender}: as many orders as it does, {seconds:g} s")
+        talk.progress(f"{contender}: as many orders as it can do, {seconds:g} s")
         from_ns = time.monotonic_ns()
         used = running.used(from_ns + int(seconds * 1e9))
         until_ns = time.monotonic_ns()

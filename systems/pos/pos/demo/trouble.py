@@ -12,8 +12,8 @@ Trouble = Literal["one-slow", "two-slow", "recovers", "flood"]
 TROUBLES: Final[Mapping[Trouble, str]] = {
     "one-slow": f"{SLOW} takes --slow-s a call",
     "two-slow": f"{SLOW} and pizza do, from the same moment on",
-    "recovers": f"{SLOW} does, answers 200 all the same, and is well again from the middle of the run on",
-    "flood": f"{SLOW} is well, and gets 200 orders a second more from one customer",
+    "recovers": f"{SLOW} does, answers 200 all the same, and recovers in the middle of the run",
+    "flood": f"{SLOW} is healthy, and gets 200 more orders a second from one customer",
 }
 _SECOND: Final = "pizza"
 FLOOD_PER_S: Final = 200.0

@@ -71,7 +71,7 @@ def _slow(result: Result, name: str) -> Iterator[Verdict]:
     yield Verdict(text, most, math.nan, math.nan, "<=", share, remark)
     if None not in parked:
         text = f"{name}: orders that the worker held without a slot, at most"
-        remark = "task_parked_most; what is beyond waits in the broker"
+        remark = "task_parked_most; the rest waits in the broker"
         yield Verdict(text, max(parked), math.nan, math.nan, "<=", MOST_PARKED, remark)
 
 
@@ -129,9 +129,9 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     parts = ["CPU and memory are those of a worker with all its processes; latency is counted from the publish."]
     titles = {
         "slow-merchant": ("Ten merchants, one or two of them in trouble: done within 5 s of the last publish", _SLOW),
-        "capacity": ("As many orders as each does, 300 ms at the merchant and 3 ms of CPU", _FULL),
+        "capacity": ("As many orders as each can do, 300 ms at the merchant and 3 ms of CPU", _FULL),
         "saturated": ("DoorDash's case, time divided by 10: a queue that never empties", _ARTICLE),
-        "offered": ("DoorDash's case: the rates that they printed", _OFFERED),
+        "offered": ("DoorDash's case: the rates that the article printed", _OFFERED),
     }
     for stage, (title, shown_columns) in titles.items():
         if mine := [row for row in rows if row["stage"] == stage]:
@@ -141,7 +141,7 @@ def shown(rows: Sequence[Row], verdicts: Sequence[Verdict]) -> str:
     if any(row["stage"] in ("saturated", "offered") for row in rows):
         parts.append(_beside(rows))
         parts.append(
-            "What cannot hold in the printed figures\n" + "\n".join(f"- {one}" for one in article.cannot_hold())
+            "Printed figures that contradict each other\n" + "\n".join(f"- {one}" for one in article.cannot_hold())
         )
     if verdicts:
         parts.append(must_show(verdicts))
@@ -175,7 +175,7 @@ def _beside(rows: Sequence[Row]) -> str:
     for name, row in most.items():
         times = f", {factor(row['per_h'] / four['per_h'])} prefork-4's" if four and row is not four else ""
         memory = f"{amount(row['pss_mb_per_slot'])} MB a slot"
-        lines.append(f"{name}: the most that it does is {row['per_h']:,.0f} orders/h{times}, in {memory}")
+        lines.append(f"{name}: at most {row['per_h']:,.0f} orders/h{times}, in {memory}")
     return "\n".join(lines)
 
 

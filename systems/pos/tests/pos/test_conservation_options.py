@@ -29,8 +29,8 @@ WELL = Outcome(
         (["--orders", "0"], "--orders=0, expected 1 or more"),
         (["--rate", "0"], "--rate=0.0, expected orders a second, over 0"),
         (["--latency-ms", "2000"], "--latency-ms=2000.0, expected 0 to 2000"),
-        (["--faults", "none,storm"], "--faults='storm', expected names out of none, worker-kill"),
-        (["--contenders", "celery"], "--contenders='celery', expected names out of prefork-4"),
+        (["--faults", "none,storm"], "--faults='storm', expected some of none, worker-kill"),
+        (["--contenders", "celery"], "--contenders='celery', expected some of prefork-4"),
     ],
 )
 def test_a_wrong_option_is_named_with_its_rule(argv: list[str], said: str) -> None:
@@ -109,5 +109,5 @@ def test_a_fault_that_nobody_withstands_is_explained_below_the_table() -> None:
     assert (
         table([replace(WELL, fault="worker-freeze-long")])
         .splitlines()[-1]
-        .startswith("worker-freeze-long: who stands still")
+        .startswith("worker-freeze-long: a worker stopped between")
     )

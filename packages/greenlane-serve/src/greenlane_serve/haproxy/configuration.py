@@ -53,7 +53,7 @@ def configuration(site: Site) -> str:
 def _global(site: Site) -> list[str]:
     return section("global", [
         f"nbthread {site.threads}  "
-        "# a thread serves some 30,000 requests a second, and shares idle connections with nobody",
+        "# a thread serves some 30,000 requests a second, and shares no idle connections",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
         *_become(site),
@@ -74,7 +74,7 @@ def _defaults(site: Site) -> list[str]:
         "mode http",
         "timeout connect 1s  # a worker answers at once or not at all",
         f"timeout http-request {milliseconds(site.head_timeout_s)}",
-        f"timeout client {_silence(site)}  # one that does not read; it must not end before a queue does",
+        f"timeout client {_silence(site)}  # for clients that do not read; longer than a request may wait in a queue",
         "timeout http-keep-alive 60s",
         "timeout server 1h  # deadlines are the lanes'; a download may be silent for long",
         "timeout tunnel 1h",

@@ -75,7 +75,7 @@ def serve(
             if self.started:
                 if clocks is not None:
                     clocks.begin()
-                _tell_where_tasks_stand()
+                _log_tasks_on_signal()
                 ready()
 
         async def shutdown(self, sockets: Any = None) -> None:
@@ -123,13 +123,13 @@ _log: Final = logging.getLogger("greenlane")
 _MOST: Final = 50
 
 
-def _tell_where_tasks_stand() -> None:
+def _log_tasks_on_signal() -> None:
     """On SIGUSR2, from now on. The loop says it, so a blocked one does not: faulthandler tells why."""
     faulthandler.unregister(signal.SIGUSR2)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _say)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, _log_tasks)
 
 
-def _say() -> None:
+def _log_tasks() -> None:
     for task in list(asyncio.all_tasks())[:_MOST]:
         where = "".join(f"  {line}\n" for line in standing(task.get_coro()))
         _log.error("Task %s (outermost call first):\n%s", task.get_name(), where)

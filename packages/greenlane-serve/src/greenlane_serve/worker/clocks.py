@@ -236,7 +236,7 @@ class ThreadClocks:
         self._wakes.acquire()
         self._begun_s = 0.0
         phase.subscribe(_Names(self._here))
-        unpatched.start_new_thread(self._look_on, ())
+        unpatched.start_new_thread(self._watch_lateness, ())
 
     def begin(self) -> None:
         """Note that this thread begins a request."""
@@ -255,7 +255,7 @@ class ThreadClocks:
         route, here.route = here.route or shape(method, path), ""
         self._tally.ended(route, cpu_ns, self._blocks.end())
 
-    def _look_on(self) -> None:
+    def _watch_lateness(self) -> None:
         """Wake up now and then while requests are sampled: how late that is, and what probes do not see."""
         looked_s = time.monotonic()
         while True:

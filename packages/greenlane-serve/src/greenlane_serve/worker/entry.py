@@ -155,14 +155,14 @@ class Direct(_Entry):
         if scope["type"] != "http":
             return self.app(scope, receive, send)
         if self._health_path and scope["path"] == self._health_path:
-            return _say_well(send)
+            return _answer_healthy(send)
         for name, _ in scope["headers"]:
             if name in _BODY:
                 return self._whole(scope, receive, send)
         return self._whole(scope, receive, send) if _recorder.recording() else self._answer(scope, receive, send)
 
 
-async def _say_well(send: Any) -> None:
+async def _answer_healthy(send: Any) -> None:
     await send(_OK)
     await send({"type": "http.response.body", "body": b"ok\n"})
 

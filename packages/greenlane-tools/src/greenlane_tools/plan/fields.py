@@ -143,7 +143,7 @@ class Fields:
 
 
 def _absent(value: object) -> str:
-    return "write it: nothing can stand in for it" if value is None else ""
+    return "write it: it has no default" if value is None else ""
 
 
 def _short(value: object) -> str:

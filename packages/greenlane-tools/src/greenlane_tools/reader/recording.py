@@ -47,10 +47,10 @@ _UNREADABLE: Final = {
         "a file with at least one chunk",
         "the recorded program ended within its first quarter of a second, or never started: look at its output",
     ),
-    "foreign": ("a file that `greenlane record` has written", "give the file that stands behind `-o`"),
+    "foreign": ("a file that `greenlane record` has written", "give the file named after `-o`"),
     "outside": (
         "a time of which something was recorded",
-        "without --last, --from and --to the report says of when it is",
+        "without --last, --from and --to the report shows its times",
     ),
     "damaged": ("at least one whole chunk", "the file was changed or cut after it was written: copy it again"),
 }

@@ -80,7 +80,7 @@ class Folder:
     def sightings(self, flow: str) -> list[Sighting]:
         """Give the producers' last words; forgets those of an hour ago. See `SharePlace`."""
         found, now_s = [], time.time()
-        with self._errors("read who has seen the diversion"), contextlib.suppress(FileNotFoundError):
+        with self._errors("read which processes have seen the diversion"), contextlib.suppress(FileNotFoundError):
             for path in self._seen(flow).iterdir():
                 with contextlib.suppress(FileNotFoundError):
                     sighting = Sighting.of(path.read_bytes())

@@ -56,7 +56,7 @@ class RedisKeys:
 
     def sightings(self, flow: str) -> list[Sighting]:
         """Give the producers' last words; see `SharePlace`."""
-        with self._client("read who has seen the diversion") as client:
+        with self._client("read which processes have seen the diversion") as client:
             keys = list(client.scan_iter(match=f"{self._prefix}{flow}:seen:*", count=1000))
             texts = client.mget(keys) if keys else []
         found = [sighting for text in texts if text and (sighting := Sighting.of(text)) is not None]

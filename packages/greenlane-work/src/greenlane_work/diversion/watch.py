@@ -34,8 +34,8 @@ class ShareWatch:
         """Nothing is read yet."""
         self._place = place
         self._flow = flow
-        self._begin_anew()
-        in_forked_child(self._begin_anew)
+        self._reset_state()
+        in_forked_child(self._reset_state)
 
     @property
     def share(self) -> Share:
@@ -48,7 +48,7 @@ class ShareWatch:
         """Look no further."""
         self._stop.set()
 
-    def _begin_anew(self) -> None:
+    def _reset_state(self) -> None:
         # Of the process's kind, as what it guards: the first look may wait for a server, and greenlets wait for that.
         self._lock = threading.RLock()
         self._started = False

@@ -66,10 +66,10 @@ class Store:
         self._name = owner
         self._lease_s = lease_s
         self._patience_s = patience_s
-        self._begin_anew()
-        in_forked_child(self._begin_anew)
+        self._reset_state()
+        in_forked_child(self._reset_state)
 
-    def _begin_anew(self) -> None:
+    def _reset_state(self) -> None:
         """Start empty: a new store, or a forked child, where neither the thread nor the orders exist."""
         self._lock = RLock()
         self._started = False

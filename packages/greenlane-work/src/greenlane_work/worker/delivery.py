@@ -30,7 +30,7 @@ class Line:
         """Say that the connection is gone, and every delivery with it."""
         self.epoch += 1
 
-    def in_vain(self) -> None:
+    def count_late_settlement(self) -> None:
         """Count a word that came too late."""
         self.stale += 1
         if self._told != self.epoch:
@@ -74,13 +74,13 @@ class Delivery:
         if self.stale or self.message.acknowledged:
             self.settled = True
             if self.stale:
-                self._line.in_vain()
+                self._line.count_late_settlement()
             return False
         self.settled = True
         try:
             word()
         except self._line.errors:
             # The loop meets the same loss at its next read, and then it is counted once for all.
-            self._line.in_vain()
+            self._line.count_late_settlement()
             return False
         return True

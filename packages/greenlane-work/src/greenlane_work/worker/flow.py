@@ -21,7 +21,6 @@ from greenlane_work.keys import KeyFunction
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import Order, Stage
 from greenlane_work.settings import WorkSettings
-from greenlane_work.worker.comebacks import Comebacks
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.execution import Again, Dead, Execution, expected
 from greenlane_work.worker.jobs import RecordedJobs
@@ -34,6 +33,7 @@ from greenlane_work.worker.pauses import Pauses
 from greenlane_work.worker.recoveries import Recoveries
 from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
+from greenlane_work.worker.return_pacing import ReturnPacing
 from greenlane_work.worker.runs import UNTRACED, Result, Runner, Runs, Serve
 from greenlane_work.worker.settlement import Settlement
 from greenlane_work.worker.totals import Totals
@@ -83,7 +83,7 @@ class OrderFlow:
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
-        self._comebacks = Comebacks(settings.task_keys)
+        self._return_pacing = ReturnPacing(settings.task_keys)
         self._alarm = Alarm(owner)
         if shared is not None:
             from greenlane_work.worker.shares import SharedLimits  # it loads the store
@@ -280,7 +280,7 @@ class OrderFlow:
         self._runs.begin(order, start, left_ns)
 
     def _no_room(self, order: Order) -> None:
-        self.settlement.give_back(order, "no room", self._comebacks.after_s(order.key))
+        self.settlement.give_back(order, "no room", self._return_pacing.after_s(order.key))
 
     def _too_late(self, order: Order) -> None:
         if order.expires_at and order.request.revoked():
@@ -308,7 +308,7 @@ class OrderFlow:
             if order.probe:
                 self.recoveries.probed(order)
             self._retrying.succeeded(order.key)
-            self._comebacks.succeeded(order.key)
+            self._return_pacing.succeeded(order.key)
             self.settlement.settle(order, successful=True)
             tell(order.request, "task-succeeded", result=value, runtime=runtime)
         self.turn()

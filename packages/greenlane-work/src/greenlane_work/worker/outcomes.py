@@ -12,7 +12,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import NotSent
 
-__all__ = ["causes", "come_again_s", "nothing_sent", "outcome_of"]
+__all__ = ["causes", "upstream_retry_after_s", "nothing_sent", "outcome_of"]
 
 #: HTTP: come later; the upstream, not the order, is the trouble.
 _REFUSALS: Final = frozenset({429, 503})
@@ -30,7 +30,7 @@ _NOBODY: Final = frozenset({"NewConnectionError", "NameResolutionError", "Connec
 #: Packages by which a task talks to its broker and its result backend, not to an upstream.
 _CELERYS: Final = frozenset({"amqp", "kombu"})
 #: No upstream's word holds for longer. Arbitrary.
-_COME_AGAIN_MOST_S: Final = 3600.0
+_RETRY_AFTER_MOST_S: Final = 3600.0
 #: Causes that are looked at. Arbitrary: requests wraps urllib3 wraps the socket's error.
 _DEPTH: Final = 8
 
@@ -74,7 +74,7 @@ def nothing_sent(error: BaseException | None) -> bool:
     )
 
 
-def come_again_s(error: BaseException | None) -> float | None:
+def upstream_retry_after_s(error: BaseException | None) -> float | None:
     """Give in how many seconds a refusal (429, 503) says that the upstream may be called again; None = it does not."""
     for cause in causes(error):
         if _status(cause) in _REFUSALS:
@@ -90,7 +90,7 @@ def _seconds(said: str) -> float | None:
         seconds = float(said) if said.isdecimal() else parsedate_to_datetime(said).timestamp() - time.time()
     except (ValueError, OverflowError):
         return None
-    return min(seconds, _COME_AGAIN_MOST_S) if seconds > 0 else None
+    return min(seconds, _RETRY_AFTER_MOST_S) if seconds > 0 else None
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -117,7 +117,7 @@ def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None
         order, waited = running.get(), False
         while True:
             original(self, request, state, result, **options)
-            if order is None or not order.came_before or not request.group:
+            if order is None or not order.may_be_repeated or not request.group:
                 return
             claim = self.client.get(self.get_key_for_group(request.group, ".c"))
             if claim in (b"done", "done") or (claim is None and not waited):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from greenlane._native import Upstreams
 from greenlane_work.order import Order
-from greenlane_work.worker.outcomes import come_again_s
+from greenlane_work.worker.outcomes import upstream_retry_after_s
 from greenlane_work.worker.owner import Alarm, Owner
 
 __all__ = ["COMMAND", "Pauses"]
@@ -50,7 +50,7 @@ class Pauses:
 
     def refused(self, order: Order, error: BaseException) -> None:
         """Take the upstream's word, if it said one, and tell the others. On the thread of the run, which may wait."""
-        seconds = come_again_s(error) if self._keyed else None
+        seconds = upstream_retry_after_s(error) if self._keyed else None
         if seconds is None:
             return
         if self._clock_ns() + int(seconds * 1e9) - self._until_ns.get(order.key, 0) < _NEWS_NS:
@@ -61,7 +61,7 @@ class Pauses:
             try:
                 app.control.broadcast(COMMAND, arguments={"key": order.key, "seconds": seconds})
             except Exception as failed:
-                _log.debug("the other workers were not told to leave %r alone: %r", order.key, failed)
+                _log.debug("telling the other workers to pause %r failed: %r", order.key, failed)
 
     def pause(self, key: str, seconds: float) -> None:
         """Let no order of this key begin for this long. From any thread."""

@@ -59,7 +59,7 @@ class Recoveries:
             try:
                 app.control.broadcast(COMMAND, arguments=said)
             except Exception as failed:
-                _log.debug("the other workers were not told that %r answers again: %r", said["key"], failed)
+                _log.debug("telling the other workers that %r answers again failed: %r", said["key"], failed)
 
         self._elsewhere(tell)
 
@@ -70,7 +70,7 @@ class Recoveries:
 
     def _close(self, key: str) -> None:
         if self._breaker(key) in ("open", "half-open"):
-            _log.info("%r answers again, another worker says: its orders begin", key)
+            _log.info("another worker reports that %r answers again: its orders start", key)
             self._upstreams.close(key, self._clock_ns())
             self._turn()
 

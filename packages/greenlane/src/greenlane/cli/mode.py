@@ -16,7 +16,11 @@ __all__ = ["COMMAND"]
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("mode", choices=MODES, help="on = permits in force, observe = only count, off = plain threads")
+    parser.add_argument(
+        "mode",
+        choices=MODES,
+        help="on = permits in force, observe = only count, off = plain threads, and nothing is counted",
+    )
     parser.add_argument("--route", help='this route only, as `greenlane top` shows it ("GET /bikes/<id>")')
     parser.add_argument(
         "--preempt-ms",

@@ -71,7 +71,7 @@ class RecordedCommand:
             hint = "write it as you would without `greenlane record --`" if found is None else f"look at {found}"
             rule = f"a program that can be started ({reason})"
             raise SettingsError("COMMAND", argv[0], rule, hint, attempted="start the command") from None
-        _say_who_is_main(environ, self.pid)
+        _notify_main_pid(environ, self.pid)
         #: What a shell would give as its exit code; None while it runs.
         self.code: int | None = None
         #: How often Ctrl-C asked it to end.
@@ -184,7 +184,7 @@ def _activated(argv: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return ["/bin/sh", "-c", 'unset LISTEN_PIDFDID; LISTEN_PID=$$ exec "$@"', "sh", *argv]
 
 
-def _say_who_is_main(environ: Mapping[str, str], pid: int) -> None:
+def _notify_main_pid(environ: Mapping[str, str], pid: int) -> None:
     """Let the command's READY=1 be heard: systemd takes it from the main process of a service alone."""
     address = environ.get("NOTIFY_SOCKET", "")
     if address[:1] in ("/", "@"):

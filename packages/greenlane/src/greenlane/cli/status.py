@@ -39,6 +39,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         output.document("status", rows)
     else:
         output.table(rows, _COLUMNS)
+        for row in rows:
+            if row["mode"] == "off":
+                output.say(f"greenlane: mode off counts nothing: figures of process {row['pid']} are from before")
     return 1 if refused else 0
 
 

@@ -79,10 +79,10 @@ class Greenlane:
             from greenlane.hosts.shedding import Shedding
 
             self._arrival_told_ns = front_clock.environ_arrival_ns
-            self._running.stand_behind_front()
+            self._running.take_lanes_from_front()
             self._names.update({b"x-greenlane-lane": process.LANE_KEY, b"x-request-start": _STARTED})
             self._shedding = Shedding(self._running.settings.lane_names())
-        self._running.place_besides(SYNCHRONOUS)
+        self._running.add_host_probes(SYNCHRONOUS)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
         """Run one request."""

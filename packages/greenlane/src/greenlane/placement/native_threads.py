@@ -88,8 +88,8 @@ class NativeThreads:
         self._refuses = refuses
         self._rests = rests
         self.closed = False
-        self._begin_anew()
-        in_forked_child(self._begin_anew)
+        self._reset_state()
+        in_forked_child(self._reset_state)
 
     def submit(self, call: Call) -> None:
         """Take a call; see `Executor`."""
@@ -157,7 +157,7 @@ class NativeThreads:
         for worker in idle:
             worker.wake.release()
 
-    def _begin_anew(self) -> None:
+    def _reset_state(self) -> None:
         """Start empty: a new lane, or a forked child, where neither the threads exist nor those who wait for them."""
         # Reentrant: a signal's handler, or a finalizer, may place a call in the middle of anything.
         self._lock = RLock()

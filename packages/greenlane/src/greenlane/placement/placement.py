@@ -88,7 +88,7 @@ class Placement:
         self._executors = executors or _none
         self._default, self._pins = settings.placement, settings.placements
         self.lane = NativeThreads(
-            QueueRule.of(settings), self._run_on_lane, lambda: permits().mode() == "on", self._let_interval_go
+            QueueRule.of(settings), self._run_on_lane, lambda: permits().mode() == "on", self._end_linger
         )
         # The permits that keep the interval short from one call of the lane to the next. Never taken away again:
         # another thread of the lane may be about to keep it, and must find them when it rests.
@@ -107,8 +107,8 @@ class Placement:
         self._heavy_rule = CallRule.heavy(settings)
         self._computing: dict[str, CallProfile] = {}
         self._pinned: tuple[Permits | None, set[str]] = (None, set())
-        self._begin_anew()
-        in_forked_child(self._begin_anew)
+        self._reset_state()
+        in_forked_child(self._reset_state)
         self._inline = self._on_lane = self._on_pool = self._waited_ns = 0
         self._sent = dict.fromkeys(_ELSEWHERE, 0)
         # Time that calls have taken on loops and hubs since one of those was last let turn.
@@ -219,7 +219,7 @@ class Placement:
             for name, profile in sorted(self._profiles.items())
         }
 
-    def _begin_anew(self) -> None:
+    def _reset_state(self) -> None:
         self._lock = RLock()
         for choice in self._choices.values():
             choice.forked()
@@ -290,7 +290,7 @@ class Placement:
         if self._permits().mode(call.name) == "off":
             return None if nested else self.lane
         if choice.pin in _ELSEWHERE:
-            remarks.at_first_sight(choice, choice.pin)
+            remarks.warn_on_first_call(choice, choice.pin)
             remarks.before(choice, choice.pin, call.args, call.kwargs)
             return self._elsewhere(call, choice, choice.pin, PROCESS)
         if next_ & 3 == PROCESS:
@@ -431,7 +431,7 @@ class Placement:
             Steps.pool_waited(call.arrival_ns)
         permits = self._permits_for(call.name)
         opened = permits.open(call.arrival_ns, call.deadline_ns, call.name)
-        self._let_interval_go()
+        self._end_linger()
         try:
             if call.cost is not None:
                 call.fn = functools.partial(_measured, call.cost, call.fn)
@@ -449,11 +449,11 @@ class Placement:
         if begun and spent is not None:
             self._learn(call.name, took_ns, spent)
         if call.cost is not None:
-            remarks.at_first_sight(call.cost.choice, "thread", call.args, call.kwargs)
+            remarks.warn_on_first_call(call.cost.choice, "thread", call.args, call.kwargs)
             if call.cost.next & PREPARE:
                 prepare(call.cost.choice, self._executors)
 
-    def _let_interval_go(self) -> None:
+    def _end_linger(self) -> None:
         """End what the end of a call has kept for the next one. Each thread of the lane comes here after its calls."""
         permits = self._linger
         if permits is not None:

@@ -12,7 +12,7 @@ from greenlane.placement.choice import Choice
 from greenlane.placement.functions import ROUTE_PREFIX, plain
 from greenlane.placement.source import remarks
 
-__all__ = ["after", "at_first_sight", "before"]
+__all__ = ["after", "warn_on_first_call", "before"]
 
 #: A list of this many dicts, or this much to pickle, takes a loop a millisecond. Otherwise arbitrary.
 _MANY: Final = 100
@@ -22,7 +22,9 @@ _KNOWN: Final = 30
 _NONE: Final[Mapping[str, Any]] = {}
 
 
-def at_first_sight(choice: Choice, place: str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE) -> None:
+def warn_on_first_call(
+    choice: Choice, place: str, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = _NONE
+) -> None:
     """Warn of what stands in the source, and of the first call's arguments. Reads it once, some milliseconds."""
     if choice.read:
         return

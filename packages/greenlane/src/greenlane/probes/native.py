@@ -163,8 +163,8 @@ _WITHIN: Final[Mapping[str, Mapping[str, Kind]]] = {
 
 def install() -> None:
     """See the calls from now on; those of modules that are not imported yet, from their import. Idempotent."""
-    phase.changed = _look_who_listens
-    _look_who_listens()
+    phase.changed = _choose_reported_threads
+    _choose_reported_threads()
     _patches.install()
 
 
@@ -186,9 +186,9 @@ def seen() -> tuple[str, ...]:
     return tuple(sorted(_placed))
 
 
-def _look_who_listens() -> None:
+def _choose_reported_threads() -> None:
     """Threads without a job are reported only on request: a recording needs them, permits do not."""
-    _native.blocking_of_everybody(
+    _native.blocking_report_all(
         any(hasattr(each, "leave") and not getattr(each, "jobs_only", False) for each in phase.subscribers())
     )
 

@@ -121,7 +121,7 @@ class Patches:
                     self._buried_code[id(led[0])] = led
             self._led.clear()
             for method, _ in self._led_methods.values():
-                _native.listen_no_more(method)
+                _native.stop_listening(method)
             self._led_methods.clear()
             self._absent.clear()
         while self._awaited:

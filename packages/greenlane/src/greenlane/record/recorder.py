@@ -202,15 +202,15 @@ def _write_before_leaving(recorder: Recorder, undo: list[Callable[[], None]]) ->
     def becomes(path: Any, argv: Any, env: Any = os.environ) -> None:
         recorder.flush()
         if isinstance(env, MutableMapping):
-            _stand_first(env)
+            _put_site_first(env)
 
     for function, listener in ((posix._exit, ends), (posix.execv, becomes), (posix.execve, becomes)):
         with contextlib.suppress(ValueError):  # somebody has replaced it
             _native.listen_to(function, listener)
-            undo.append(functools.partial(_native.listen_no_more, function))
+            undo.append(functools.partial(_native.stop_listening, function))
 
 
-def _stand_first(environ: MutableMapping[str, str]) -> None:
+def _put_site_first(environ: MutableMapping[str, str]) -> None:
     """Let our `sitecustomize` run in the next program: some launchers put one first that does not chain to others."""
     entries = environ.get("PYTHONPATH", "").split(os.pathsep)
     if SITE in entries[1:]:

@@ -35,7 +35,7 @@ class Settings:
     # Permits: which phases may compute, and how long others wait.
 
     mode: str = declare(
-        "on", "`on`: permits are in force; `observe`: only count what they would do; `off`: plain threads.",
+        "on", "`on`: permits in force; `observe`: only count what they would do; `off`: plain threads, not counted.",
         choices=("on", "observe", "off"), reason="Installing Greenlane means wanting it to act.",
     )  # fmt: skip
     canary_frac: float = declare(

@@ -55,7 +55,7 @@ def _before_fork() -> None:
         return
     filters: Any = warnings.filters
     with contextlib.suppress(Exception):
-        if _only_ours_beside_one():
+        if _is_single_threaded_without_ours():
             if not filters or filters[0] is not _FILTER:
                 _remove(filters)
                 filters.insert(0, _FILTER)
@@ -74,7 +74,7 @@ def _remove(filters: Any) -> None:
         filters.remove(_FILTER)
 
 
-def _only_ours_beside_one() -> bool:
+def _is_single_threaded_without_ours() -> bool:
     tasks = os.listdir(_TASKS)
     if len(tasks) > _MOST:
         return False

@@ -31,7 +31,7 @@ def unforked() -> Iterator[None]:
     global _watches
     if not _watches:
         _watches = True
-        os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_begin_anew)
+        os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_reset_state)
     lock = _lock
     with lock:
         yield
@@ -48,7 +48,7 @@ def _go_on() -> None:
         _lock.release()
 
 
-def _begin_anew() -> None:
+def _reset_state() -> None:
     global _lock
     _forking.clear()
     _lock = allocate_lock()

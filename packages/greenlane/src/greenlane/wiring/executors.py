@@ -31,8 +31,8 @@ class Elsewhere:
         """Make none yet."""
         self._settings = settings
         self._made: dict[str, Executor] = {}
-        self._begin_anew()
-        in_forked_child(self._begin_anew)
+        self._reset_state()
+        in_forked_child(self._reset_state)
 
     def __call__(self, name: str) -> Executor:
         """Give the executor of a placement.
@@ -63,7 +63,7 @@ class Elsewhere:
         for executor in list(self._made.values()):
             executor.close(seconds)
 
-    def _begin_anew(self) -> None:
+    def _reset_state(self) -> None:
         self._lock = RLock()
 
 

@@ -53,8 +53,8 @@ class _Own:
         self._settings = settings
         self._permits: Permits | None = None
         self.placement: Placement | None = None
-        self._begin_anew()
-        in_forked_child(self._begin_anew)
+        self._reset_state()
+        in_forked_child(self._reset_state)
 
     def permits(self) -> Permits:
         """Give the permits of this process as it is now."""
@@ -76,7 +76,7 @@ class _Own:
                 self._permits = permits
             return self._permits
 
-    def _begin_anew(self) -> None:
+    def _reset_state(self) -> None:
         # Reentrant: a signal's handler may place a call while the first one is being placed.
         self._lock = RLock()
 

@@ -115,7 +115,7 @@ class Running:
         self.limits = LaneLimits(self._rules, settings)
         self.deadline_names = deadline.environ_names(settings.deadline_headers)
         self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
-        self._behind_front = False
+        self._lanes_from_front = False
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         self._restore()
         self._allowance_ms = settings.preempt_ms
@@ -126,7 +126,7 @@ class Running:
         )
         # Whether a route may be on while the process is off.
         self._own_modes = any(lane.mode for lane in settings.lanes)
-        self._besides: list[Patches] = []
+        self._host_probes: list[Patches] = []
         try:
             self._listen()
             if settings.record_folder:
@@ -154,10 +154,10 @@ class Running:
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
 
-    def place_besides(self, probes_of_host: Patches) -> None:
+    def add_host_probes(self, probes_of_host: Patches) -> None:
         """Let a host's own probes come and go with those of the permits. Idempotent."""
-        if probes_of_host not in self._besides:
-            self._besides.append(probes_of_host)
+        if probes_of_host not in self._host_probes:
+            self._host_probes.append(probes_of_host)
         if self._observer in phase.subscribers():
             probes_of_host.install()
 
@@ -165,16 +165,16 @@ class Running:
         """Give when a request is due by its headers, as a WSGI environ has them, or by its lane; 0 = never."""
         due_ns = deadline.due_ns(environ, self.deadline_names, arrival_ns)
         if self._rules.any:
-            if self._behind_front:
+            if self._lanes_from_front:
                 lane_due_ns = self._rules.due_ns_of(str(environ.get(LANE_KEY, "")), arrival_ns)
             else:
                 lane_due_ns = self._rules.due_ns(str(environ.get("PATH_INFO", "")), arrival_ns)
             due_ns = min(due_ns, lane_due_ns) if due_ns and lane_due_ns else due_ns or lane_due_ns
         return due_ns
 
-    def stand_behind_front(self) -> None:
+    def take_lanes_from_front(self) -> None:
         """From now on the front of `greenlane serve` names a request's lane: no other peer reaches this process."""
-        self._behind_front = True
+        self._lanes_from_front = True
 
     def open_task(self, name: str, arrival_ns: int, due_ns: int) -> bool:
         """Open a job on this thread for a task; see `open`. `name` is its route."""
@@ -271,7 +271,7 @@ class Running:
     def _give_probes(self) -> None:
         probes.install()
         send_deadlines(self.settings)
-        for each in self._besides:
+        for each in self._host_probes:
             each.install()
         phase.subscribe(self._observer)
         self._preempt(on=True)
@@ -279,7 +279,7 @@ class Running:
     def _take_probes(self) -> None:
         self._preempt(on=False)
         phase.unsubscribe(self._observer)
-        for each in self._besides:
+        for each in self._host_probes:
             each.uninstall()
         deadline_out.uninstall()
         if not phase.subscribers():  # else a recording hears them

@@ -253,7 +253,7 @@ def _follow_native_calls(undo: list[Callable[[], None]]) -> None:
     load: Any = _imp.create_dynamic
     with contextlib.suppress(ValueError):
         native.listen_to(load, _rescan, after=True)
-        undo.append(lambda: native.listen_no_more(load))
+        undo.append(lambda: native.stop_listening(load))
 
 
 def _rescan(*_of_the_import: object) -> None:

@@ -65,7 +65,7 @@ impl Feeds {
         let most = if user.active { MOST_ACTIVE } else { MOST };
         let ids = job.computing("filter", || chosen(&answers, &user.seen, most));
         if ids.is_empty() {
-            job.degraded("models", "nobody named a candidate", "the feed is empty");
+            job.degraded("models", "no model named a candidate", "the feed is empty");
             return ids;
         }
         let began = process_cpu();
@@ -88,7 +88,7 @@ impl Feeds {
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         let lacks = |reason: String| {
-            job.degraded("history", reason, "the feed of somebody whom nobody knows");
+            job.degraded("history", reason, "the feed of an unknown user");
             User::unknown(job.user_id)
         };
         let replies = match found {
@@ -105,7 +105,7 @@ impl Feeds {
             Ok(user)
         };
         job.computing("history", read)
-            .unwrap_or_else(|_| lacks("what is stored of the user is unreadable".to_owned()))
+            .unwrap_or_else(|_| lacks("the stored user is unreadable".to_owned()))
     }
 
     async fn answers(&self, job: &Job, user: &User) -> Vec<Option<Named>> {
@@ -144,7 +144,7 @@ impl Feeds {
         job.degraded(
             "models",
             "no model answered",
-            "what was popular a moment ago, with somebody else",
+            "the items that were popular a moment ago",
         );
         vec![spare.clone()]
     }
@@ -267,7 +267,7 @@ impl Feeds {
         job.degraded(
             "paging",
             reason,
-            "the feed is made again: its order may differ",
+            "the feed is computed again: its order may differ",
         );
         None
     }

@@ -123,7 +123,7 @@ impl Items {
         }
         let ports: Vec<u16> = self.known.iter().map(|server| server.port()).collect();
         Err(io::Error::other(format!(
-            "asking where items lie: ports={ports:?}, expected one that knows who has each slot"
+            "asking for the cluster's slots: ports={ports:?}, expected one that answers"
         )))
     }
 

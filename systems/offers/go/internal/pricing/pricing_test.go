@@ -165,7 +165,7 @@ func TestTheCommandSaysWhatIsWrong(t *testing.T) {
 		{`-gogc="off", expected a number while -memory-mb is 0`, []string{"-gogc", "off"}},
 		{`-table="/nowhere", expected the folder`, []string{"-table", "/nowhere"}},
 		{`-heavy-at-once="x", expected a whole number`, []string{"-table", "../../../table", "-heavy-at-once", "x"}},
-		{`-upstreams="sky=a:1", expected names out of eta`, []string{"-table", "../../../table", "-upstreams", "sky=a:1"}},
+		{`-upstreams="sky=a:1", expected some of eta`, []string{"-table", "../../../table", "-upstreams", "sky=a:1"}},
 	} {
 		err := Command(context.Background(), one.arguments, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), one.says) {

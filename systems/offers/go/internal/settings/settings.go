@@ -143,7 +143,7 @@ func (f *Flags) Pairs(name, value string, known []string) (map[string]string, er
 			return nil, f.Wrong(name, value, "name=host:port,…")
 		}
 		if !contains(known, key) {
-			return nil, f.Wrong(name, value, "names out of "+strings.Join(known, ", "))
+			return nil, f.Wrong(name, value, "some of "+strings.Join(known, ", "))
 		}
 		found[key] = address
 	}
@@ -155,7 +155,7 @@ func (f *Flags) Names(name, value string, known []string) ([]string, error) {
 	found := strings.Split(value, ",")
 	for _, one := range found {
 		if !contains(known, one) {
-			return nil, f.Wrong(name, value, "names out of "+strings.Join(known, ", "))
+			return nil, f.Wrong(name, value, "some of "+strings.Join(known, ", "))
 		}
 	}
 	return found, nil

@@ -17,9 +17,9 @@ func TestAWrongValueIsNamedWithItsRuleAndAHint(t *testing.T) {
 	_, errs[`start pricing: -pricing="http://a:1/x", expected http://host:port`] = flags.URL("-pricing", "http://a:1/x")
 	_, errs[`start pricing: -cap="2h", expected a time from 1ms to 1m0s`] = flags.Duration("-cap", "2h", time.Millisecond, time.Minute)
 	_, errs[`start pricing: -procs="0", expected a whole number from 1 to 8`] = flags.Whole("-procs", "0", 1, 8)
-	_, errs[`start pricing: -names="sky", expected names out of eta, zones`] = flags.Names("-names", "sky", []string{"eta", "zones"})
+	_, errs[`start pricing: -names="sky", expected some of eta, zones`] = flags.Names("-names", "sky", []string{"eta", "zones"})
 	_, errs[`start pricing: -upstreams="eta", expected name=host:port,…`] = flags.Pairs("-upstreams", "eta", []string{"eta"})
-	_, errs[`start pricing: -upstreams="sky=a:1", expected names out of eta`] = flags.Pairs("-upstreams", "sky=a:1", []string{"eta"})
+	_, errs[`start pricing: -upstreams="sky=a:1", expected some of eta`] = flags.Pairs("-upstreams", "sky=a:1", []string{"eta"})
 	errs[`start pricing: options="-x", expected options as listed by -help`] = flags.Parse([]string{"-x"})
 	errs[`start pricing: options="more", expected nothing beside options`] = flags.Parse([]string{"more"})
 	for expected, err := range errs {

@@ -116,7 +116,7 @@ func TestTheCommandServesUntilItIsEnded(t *testing.T) {
 func TestTheCommandRefusesNamesThatTheTableHasNot(t *testing.T) {
 	var said bytes.Buffer
 	err := Command(context.Background(), []string{"-table", "../../../table", "-names", "sky"}, &said, &said)
-	if err == nil || !strings.Contains(err.Error(), `start upstream: -names="sky", expected names out of eta`) {
+	if err == nil || !strings.Contains(err.Error(), `start upstream: -names="sky", expected some of eta`) {
 		t.Error(err)
 	}
 }

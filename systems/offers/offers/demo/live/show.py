@@ -158,7 +158,7 @@ class Show:
             self.state = ""
         except (GreenlaneError, StartFailed, OSError) as error:
             self.state = (
-                f"{service.region} goes on with {FIXES[service.fix]}: {FIXES[fix]} could not be started "
+                f"{service.region} stays on {FIXES[service.fix]}: {FIXES[fix]} could not be started "
                 "(the terminal says why)"
             )
             self._talk.say(str(error))
@@ -167,7 +167,7 @@ class Show:
         at_s = time.monotonic() - self._began_s
         self._series[service.name].switched(at_s)
         self._marks.append(Mark(at_s, service.region, service.fix))
-        self.state = f"{service.region}: {FIXES[service.fix]} serves, and the one before it ends what it has"
+        self.state = f"{service.region}: {FIXES[service.fix]} serves; the one before it finishes its requests"
 
     def since(self, number: int) -> dict[str, Any]:
         """What the page shows, with rows of looks after this number."""

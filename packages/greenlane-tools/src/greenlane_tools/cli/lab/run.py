@@ -59,7 +59,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
             result = runner.run_scenario(scenario, names, store, talk, fresh=arguments.fresh)
     except KeyboardInterrupt:
         talk.progress("")
-        output.say(f"stopped: every process was ended; finished runs are kept in {folder}, the same command goes on")
+        output.say(f"stopped, and all processes ended; finished runs are kept in {folder}, the same command resumes")
         return 130
     _report(arguments, result, store, folder, output)
     failed = arguments.check and any(one.verdict != "holds" for one in result.judgements)

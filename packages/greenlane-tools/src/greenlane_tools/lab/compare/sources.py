@@ -83,7 +83,7 @@ def _read(path: Path) -> Subject:
     else:
         raise SettingsError("result", str(path), _FOLDER, "name the folder behind `--out`", attempted=ATTEMPT)
     if not any(len(run.samples) for run in subject.runs):
-        hint = "the run was ended before its first cell was finished: start it again, it goes on where it was"
+        hint = "the run was ended before its first cell was finished: start it again, and it resumes"
         raise SettingsError("result", str(path), "at least one request", hint, attempted=ATTEMPT)
     return subject
 

@@ -125,7 +125,7 @@ class Store:
             raise GreenlaneError(
                 ATTEMPTED, name="--out", value=str(self._folder),
                 rule=f"a folder that can be written ({error.strerror or error})",
-                hint="make room there; finished runs are kept, the same command goes on",
+                hint="free some space there; finished runs are kept, and the same command resumes",
             ) from None  # fmt: skip
 
     def _path(self, turn: Turn) -> Path:

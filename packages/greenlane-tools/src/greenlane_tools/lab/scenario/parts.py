@@ -90,7 +90,7 @@ class Fault:
         unit="ms", low=0.1, high=60_000.0,
     )  # fmt: skip
     service: str = declare(
-        "", "Whose; nothing = the one that the load asks.", reason="it is in question", pattern=MAYBE_NAME
+        "", "Of which service; nothing = the one under load.", reason="it is in question", pattern=MAYBE_NAME
     )
 
 
@@ -143,7 +143,7 @@ class Contender:
         (), "In place of the service's command; none = unchanged.", reason="the same program", pattern=TEXT
     )
     service: str = declare(
-        "", "Whose command and environment differ; nothing = the one that the load asks.", reason="it is in question",
+        "", "Service whose command and environment differ; nothing = the one under load.", reason="it is in question",
         pattern=MAYBE_NAME,
     )  # fmt: skip
     apart: tuple[str, ...] = declare(

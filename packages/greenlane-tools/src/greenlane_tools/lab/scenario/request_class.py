@@ -29,7 +29,7 @@ class RequestClass:
         "poisson",
         "poisson: independent, as from many users. constant: evenly spaced. burst: `burst_size` at one instant, every "
         "`burst_every_s`. recorded: at the instants of `recorded`.",
-        reason="what many users who do not know of each other make",
+        reason="as many independent users send them",
         choices=("poisson", "constant", "burst", "recorded"),
     )
     rate_per_s: float = declare(

@@ -65,7 +65,7 @@ class _Checker:
                     self.fail(f"{key}.name", name, "a name that no other has")
         for key, found in (("class", self._classes), ("phase", self._phases)):
             if "all" in found:
-                self.fail(f"{key}.name", "all", "another name: this one stands for all of them together")
+                self.fail(f"{key}.name", "all", "another name: this one means all of them")
 
     def services(self) -> None:
         """There is a load, its files exist, and every placeholder is known."""

@@ -112,18 +112,18 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self.running = process.start(host="gunicorn", worker_index=self.age)
         self._wanted = self.running.settings.deadline_headers
         if self.behind_front:
-            self._stand_behind_front()
+            self._take_lanes_from_front()
         super().load_wsgi()
         self.application = self.wsgi
         self.wsgi = self._wsgi_of_streams
         if (why := explain_gevent()) is not None:
             raise HostError("serve the application in threads", hint=why)
 
-    def _stand_behind_front(self) -> None:
+    def _take_lanes_from_front(self) -> None:
         from greenlane.hosts.observed import front_clock
         from greenlane.hosts.shedding import Shedding
 
-        self.running.stand_behind_front()
+        self.running.take_lanes_from_front()
         self._wanted = (*self._wanted, "x-greenlane-lane")
         self._shedding = Shedding(self.running.settings.lane_names())
         self._arrival_told_ns = front_clock.arrival_ns

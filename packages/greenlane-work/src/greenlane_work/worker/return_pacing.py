@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["Comebacks"]
+__all__ = ["ReturnPacing"]
 
 #: Of a key that is down, and of each worker. Arbitrary: a twentieth of what a worker publishes in a second.
 _LEAST_PER_S: Final = 20.0
@@ -32,7 +32,7 @@ class _Key:
         self.count = self.before = 0
 
 
-class Comebacks:
+class ReturnPacing:
     """Used by the owner of the channel only. `keys_most`: keys that are remembered, those used last."""
 
     def __init__(self, keys_most: int, clock_s: Callable[[], float] = time.monotonic) -> None:
