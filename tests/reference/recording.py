@@ -14,13 +14,13 @@ from greenlane.phase import Kind
 
 Event = dict[str, int | str]
 
-WAIT_KINDS = ("gil", "loop", "permit", "accept", "lock", "pool", "os")
+WAIT_KINDS = ("gil", "loop", "permit", "accept", "lock", "pool", "os", "stopped")
 NOT_IO = {Kind.LOCK: "lock", Kind.QUEUE: "lock", Kind.FUTURE: "pool"}
 GREEN = (1, 2)
 HELD = 1
 
 # Which state of several units counts for their job: the first. Uncertain I/O stands before certain I/O.
-ORDER = ("cpu", "gil", "loop", "permit", "accept", "os", "perhaps", "io", "lock", "pool")
+ORDER = ("cpu", "gil", "loop", "permit", "stopped", "accept", "os", "perhaps", "io", "lock", "pool")
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Recording:
         green = self.units[victim]["kind"] in GREEN
         if kind == "loop" or (kind == "accept" and green):
             return self._on_thread(int(thread), now_ns) or "unknown"
-        if kind in ("gil", "permit"):
+        if kind in ("gil", "permit", "stopped"):
             return self._with_gil(now_ns) or ("native" if kind == "gil" else "unknown")
         return "unknown"  # The tests have neither accept queues of threads nor pools.
 

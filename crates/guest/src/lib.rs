@@ -81,7 +81,7 @@ mod _native {
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         greenlane_permits::observer::tell(greenlane_recorder::waited_for_a_permit);
-        greenlane_permits::observer::tell_of_stops(greenlane_recorder::waited_for_a_permit);
+        greenlane_permits::observer::tell_of_stops(greenlane_recorder::stood_still);
         Ok(())
     }
 }

@@ -44,4 +44,4 @@ mod types;
 mod writer;
 
 pub use calls::python;
-pub use strand::waited_for_a_permit;
+pub use strand::{stood_still, waited_for_a_permit};

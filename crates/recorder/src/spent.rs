@@ -6,7 +6,9 @@ use super::live::WAITING_KINDS;
 use greenlane_recording_format::event::WaitKind;
 
 /// Names of `WaitKind`, by number.
-pub const WAITS: [&str; 7] = ["gil", "loop", "permit", "accept", "lock", "pool", "os"];
+pub const WAITS: [&str; 8] = [
+    "gil", "loop", "permit", "accept", "lock", "pool", "os", "stopped",
+];
 
 /// See the module.
 #[derive(Clone, Copy, Default)]

@@ -21,13 +21,15 @@ pub enum Record<'a> {
     /// Number and text.
     Text(Text, &'a str),
     Event(Event),
-    /// A tag of a later version.
+    /// A tag of a later version, or a wait of a kind of one.
     Unknown(u8),
 }
 
 /// The bytes are no recording: what was expected.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub struct Malformed(pub &'static str);
+
+const LATER_WAIT: Malformed = Malformed("a kind of wait");
 
 /// Writes records behind each other.
 #[derive(Default)]
@@ -382,7 +384,10 @@ impl<'a> Decoder<'a> {
             return Ok(Record::Unknown(tag));
         }
         let at_ns = at_ns?;
-        event(tag, at_ns, &mut body).map(Record::Event)
+        match event(tag, at_ns, &mut body) {
+            Err(LATER_WAIT) => Ok(Record::Unknown(tag)),
+            found => found.map(Record::Event),
+        }
     }
 }
 
@@ -631,10 +636,10 @@ fn arrival_clock(number: u8) -> Result<ArrivalClock, Malformed> {
 }
 
 fn wait_kind(number: u8) -> Result<WaitKind, Malformed> {
-    use WaitKind::{Accept, Gil, Lock, Loop, Os, Permit, Pool};
-    let kinds = [Gil, Loop, Permit, Accept, Lock, Pool, Os];
+    use WaitKind::{Accept, Gil, Lock, Loop, Os, Permit, Pool, Stopped};
+    let kinds = [Gil, Loop, Permit, Accept, Lock, Pool, Os, Stopped];
     let kind = kinds.get(usize::from(number)).copied();
-    kind.ok_or(Malformed("a kind of wait"))
+    kind.ok_or(LATER_WAIT)
 }
 
 fn outcome(number: u8) -> Result<Outcome, Malformed> {

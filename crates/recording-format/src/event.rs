@@ -55,12 +55,14 @@ pub enum WaitKind {
     Pool = 5,
     /// Off the CPU although nothing in the process held it: the operating system ran others, or a page fault.
     Os = 6,
+    /// Its heavy phase had used its allowance, and stood still at a bytecode boundary while others went before it.
+    Stopped = 7,
     /// Its host held it back before its first instruction: written as [`Event::Parked`], named here for the accounting.
-    Parked = 7,
+    Parked = 8,
     /// Off the CPU in a call that nobody saw, and not for want of a core: named by the accounting alone.
-    Unseen = 8,
+    Unseen = 9,
     /// In the queue of one thread, which works for others first: named by the accounting alone.
-    Queue = 9,
+    Queue = 10,
 }
 
 /// How a client call ended.

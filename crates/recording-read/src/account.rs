@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 /// Kinds of I/O: the numbers of `phase.Kind`.
 pub const IO_KINDS: usize = 11;
 /// Kinds of wait: the numbers of [`WaitKind`].
-pub const WAIT_KINDS: usize = 10;
+pub const WAIT_KINDS: usize = 11;
 
 /// A job's latency by what it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,21 +52,22 @@ fn rank(state: State) -> u8 {
         State::Wait(WaitKind::Gil) => 1,
         State::Wait(WaitKind::Loop) => 2,
         State::Wait(WaitKind::Permit) => 3,
-        State::Wait(WaitKind::Accept) => 4,
-        State::Wait(WaitKind::Os) => 5,
-        State::Wait(WaitKind::Unseen) => 6,
+        State::Wait(WaitKind::Stopped) => 4,
+        State::Wait(WaitKind::Accept) => 5,
+        State::Wait(WaitKind::Os) => 6,
+        State::Wait(WaitKind::Unseen) => 7,
         State::Io {
             kind,
             certain: false,
-        } => 7 + kind,
+        } => 8 + kind,
         State::Io {
             kind,
             certain: true,
-        } => 7 + IO_KINDS as u8 + kind,
-        State::Wait(WaitKind::Lock) => 7 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Pool) => 8 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Queue) => 9 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Parked) => 10 + 2 * IO_KINDS as u8,
+        } => 8 + IO_KINDS as u8 + kind,
+        State::Wait(WaitKind::Lock) => 8 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Pool) => 9 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Queue) => 10 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Parked) => 11 + 2 * IO_KINDS as u8,
     }
 }
 

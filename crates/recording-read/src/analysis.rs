@@ -850,7 +850,7 @@ impl Tally {
 fn place(life: &Life, wait: &Waited) -> Place {
     let unit = &life.units[wait.unit as usize];
     match wait.kind {
-        WaitKind::Gil | WaitKind::Permit => Place::Gil,
+        WaitKind::Gil | WaitKind::Permit | WaitKind::Stopped => Place::Gil,
         WaitKind::Loop => Place::Loop(unit.thread),
         WaitKind::Accept if unit.is_green() => Place::Loop(unit.thread),
         WaitKind::Accept => Place::Workers,
@@ -1026,7 +1026,8 @@ impl Waits {
 /// What `rows.py` calls a kind of wait.
 pub fn wait_name(kind: u8) -> &'static str {
     [
-        "gil", "loop", "permit", "accept", "lock", "pool", "os", "parked", "unseen", "queue",
+        "gil", "loop", "permit", "accept", "lock", "pool", "os", "stopped", "parked", "unseen",
+        "queue",
     ][usize::from(kind)]
 }
 

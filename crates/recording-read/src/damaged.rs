@@ -167,18 +167,35 @@ fn texts_belong_to_their_chunk() {
 }
 
 #[test]
-fn an_event_of_a_later_version_is_skipped_and_times_behind_it_stay() {
-    let mut later = Encoder::new(1_000);
-    later.event(&Event::Look {
+fn an_event_or_wait_of_a_later_version_is_skipped_and_times_behind_it_stay() {
+    let look = Event::Look {
         at_ns: 1_500,
         unit: 1,
         job: 1,
         weight_ns: 20,
         free: true,
-    });
-    let mut later = later.bytes().to_vec();
-    assert_eq!(later[0], 19);
-    later[0] = 200;
+    };
+    let wait = Event::Wait {
+        from_ns: 1_500,
+        to_ns: 1_600,
+        unit: 1,
+        job: 1,
+        kind: WaitKind::Stopped,
+    };
+    let encoded = |event| {
+        let mut encoder = Encoder::new(1_000);
+        encoder.event(&event);
+        encoder.bytes().to_vec()
+    };
+    let (mut look, mut wait) = (encoded(look), encoded(wait));
+    assert_eq!((look[0], wait[0], wait.last()), (19, 7, Some(&7)));
+    look[0] = 200;
+    *wait.last_mut().unwrap() = 100;
+    skipped(look, 200);
+    skipped(wait, 7);
+}
+
+fn skipped(later: Vec<u8>, tag: u8) {
     let mut encoder = Encoder::new(1_500);
     encoder.event(&Event::JobClose {
         at_ns: 1_700,
@@ -194,7 +211,7 @@ fn an_event_of_a_later_version_is_skipped_and_times_behind_it_stay() {
     };
     assert_eq!(
         records,
-        [Ok(Record::Unknown(200)), Ok(Record::Event(close))]
+        [Ok(Record::Unknown(tag)), Ok(Record::Event(close))]
     );
 }
 

@@ -1,6 +1,7 @@
 //! `greenlane_testing`: what only the checkout's tests call. Built by `make build`, in no wheel.
 
 mod burst_sketch;
+mod large_recording;
 mod recording_writer;
 mod slots;
 
@@ -9,6 +10,8 @@ mod slots;
 mod _native {
     #[pymodule_export]
     use super::burst_sketch::BurstSketch;
+    #[pymodule_export]
+    use super::large_recording::write_large_recording;
     #[pymodule_export]
     use super::recording_writer::RecordingWriter;
     #[pymodule_export]

@@ -210,6 +210,7 @@ impl Fields<'_, '_> {
                         WaitKind::Lock,
                         WaitKind::Pool,
                         WaitKind::Os,
+                        WaitKind::Stopped,
                     ],
                 )?,
             },

@@ -398,7 +398,7 @@ def test_the_writer_refuses_what_no_event_has() -> None:
         writer.event("slice", from_ns=1, to_ns=2, colour=3)
     with pytest.raises(ValueError, match="expected a name"):
         writer.event("dinner", at_ns=1)
-    with pytest.raises(ValueError, match="expected less than 7"):
+    with pytest.raises(ValueError, match="expected less than 8"):
         writer.event("wait", from_ns=1, to_ns=2, kind=ACCEPT + 4)
     assert writer.chunk() == b""
 

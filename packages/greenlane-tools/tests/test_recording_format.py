@@ -38,7 +38,7 @@ EVENTS: list[tuple[str, dict[str, int | str]]] = [
     ("job_name", {"at_ns": START_NS + 6, "job": 2**40, "route": "GET /bikes"}),
     ("attach", {"at_ns": START_NS - 9, "unit": 1, "job": 2**40}),
     ("slice", {"from_ns": START_NS, "to_ns": START_NS + 900, "unit": 1, "job": 2, "phase": 3, "cpu_ns": 0}),
-    ("wait", {"from_ns": START_NS, "to_ns": START_NS + 900, "unit": 1, "job": 2, "kind": 6}),
+    ("wait", {"from_ns": START_NS, "to_ns": START_NS + 900, "unit": 1, "job": 2, "kind": 7}),
     (
         "block",
         {

@@ -48,7 +48,7 @@ def recordings(draw: st.DrawFn) -> list[tuple[str, Event]]:
         moments = sorted(draw(st.lists(MOMENTS, min_size=4, max_size=4)))
         from_ns, known_ns, ready_ns, to_ns = moments
         if draw(st.booleans()):
-            kinds = [kind for kind in range(7) if kind != ACCEPT or UNITS[unit][0] in GREEN]
+            kinds = [kind for kind in range(len(reference.WAIT_KINDS)) if kind != ACCEPT or UNITS[unit][0] in GREEN]
             kinds = [kind for kind in kinds if kind != POOL or UNITS[unit][0] == GREENLET]
             of.update(from_ns=from_ns, to_ns=to_ns, kind=draw(st.sampled_from(kinds)))
             events.append(("wait", of))

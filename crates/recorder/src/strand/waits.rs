@@ -58,6 +58,11 @@ pub fn waited_for_a_permit(from_ns: u64, to_ns: u64) {
     waited(WaitKind::Permit, from_ns, to_ns);
 }
 
+/// This thread's phase stood still.
+pub fn stood_still(from_ns: u64, to_ns: u64) {
+    waited(WaitKind::Stopped, from_ns, to_ns);
+}
+
 /// The garbage collector starts (`ends` false) or ends on this thread.
 pub fn collected(ends: bool, generation: u8) {
     if !wanted() {

@@ -20,7 +20,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from celery import Celery
 from tests.oncall.load import Clients, after, repeated, together
+from tests.oncall.load import Seen as Answered
 
 from tests import child
 from tests.where import IMPORT_PATH
@@ -32,6 +34,7 @@ _FOLDER = "tests.oncall.situations"
 _EDITED = "edited"
 _GUNICORN = ("gunicorn", "-b", "127.0.0.1:{port}", "--no-control-socket", "--graceful-timeout", "2")
 _GEVENT = (*_GUNICORN, "-k", "gevent")
+_CELERY = ("celery", "-A", "{module}", "worker", "-l", "INFO")
 _UVICORN = ("uvicorn", "--host", "127.0.0.1", "--port", "{port}", "--log-level", "warning")
 
 
@@ -41,13 +44,16 @@ class Situation:
 
     #: Its module.
     name: str
-    #: The server's command after `python -m`; "{port}" is filled in. Empty: the module serves itself.
+    #: The server's command after `python -m`; "{port}" and "{module}" are filled in. Without the latter `MODULE:app`
+    #: is its last word. Empty: the module serves itself.
     serve: tuple[str, ...]
     load: Callable[[Clients, Scene], None]
     #: Environment variable -> milliseconds that this upstream takes.
     upstreams_ms: Mapping[str, float] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     redis: bool = False
+    #: What it prints when it serves; "" = its port says so.
+    ready: str = ""
     #: What is changed in its source: (before, after).
     edits: tuple[tuple[str, str], ...] = ()
     #: These paths are served by a second server of the same command.
@@ -55,8 +61,10 @@ class Situation:
 
     def command(self, port: int) -> list[str]:
         """As a user would type it after `python -m`."""
-        served = [part.format(port=port) for part in self.serve]
         module = _EDITED if self.edits else f"{_FOLDER}.{self.name}"
+        served = [part.format(port=port, module=module) for part in self.serve]
+        if "{module}" in self.serve:
+            return served
         return [*served, f"{module}:app"] if served else [module, str(port)]
 
 
@@ -66,6 +74,7 @@ class Scene:
 
     folder: Path
     server: child.Child | None = None
+    redis_url: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ def run(situation: Situation, recording: Path | None) -> Seen:
             stack.enter_context(child.Child(command)).wait_port(port)
             env[variable] = f"http://127.0.0.1:{port}/"
         if situation.redis:
-            env["REDIS_URL"] = stack.enter_context(_redis(scene.folder))
+            env["REDIS_URL"] = scene.redis_url = stack.enter_context(_redis(scene.folder))
         env["DATABASE"] = str(scene.folder / "orders.sqlite3")
         with sqlite3.connect(env["DATABASE"]) as database:
             database.execute("create table orders (number)")
@@ -100,7 +109,10 @@ def run(situation: Situation, recording: Path | None) -> Seen:
         port = child.free_port()
         server = stack.enter_context(child.Child(_command(situation, port, recording), env=env, cwd=scene.folder))
         scene.server = server
-        server.wait_port(port)
+        if situation.ready:
+            server.wait_output(situation.ready)
+        else:
+            server.wait_port(port)
         clients = Clients(port)
         if situation.split:
             elsewhere = child.free_port()
@@ -256,6 +268,21 @@ def _unpatched(clients: Clients, scene: Scene) -> None:
     together(lambda: clients.paced("/ping", 25, 3), repeated(0.3, 4, locked))
 
 
+def _orders(clients: Clients, scene: Scene) -> None:
+    sent = []
+    with Celery(broker=scene.redis_url, backend=scene.redis_url) as orders:
+        began_s = time.monotonic()
+        for number in range(72):
+            due_s = began_s + number / 12
+            time.sleep(max(0.0, due_s - time.monotonic()))
+            sent.append((due_s, orders.send_task("send")))
+        clients.seen += [Answered("send", 200, order.get(timeout=40) - due_s) for due_s, order in sent]
+
+
+def _steady(clients: Clients, scene: Scene) -> None:
+    together(lambda: clients.paced("/offer", 20, 4), lambda: clients.paced("/export", 1, 4))
+
+
 _MONITOR = {"GEVENT_MONITOR_THREAD_ENABLE": "1", "GEVENT_MAX_BLOCKING_TIME": "0.1"}
 
 
@@ -275,10 +302,13 @@ SITUATIONS: Mapping[str, Situation] = {
         "q18_flicker", (*_GUNICORN, "--threads", "16"), _flicker,
         {"UPSTREAM_BIKE": 40, "UPSTREAM_SCOOTER": 60, "UPSTREAM_TRANSIT": 800},
     ),
+    "q20": Situation("q20_slots", (*_CELERY, "-c", "3"), _orders, redis=True, ready="ready\\."),
     "q22": Situation("q22_executor", (), _executor),
     "q24": Situation("q24_small_costs", (*_GUNICORN, "--threads", "16"), _small_costs),
     "q25": Situation("q25_blamed", _GEVENT, _blamed, redis=True),
     "q26": Situation("q26_unpatched", _GEVENT, _unpatched),
+    "q27": Situation("q04_one_worker", (*_GEVENT, "-w", "4"), _one_worker),
+    "q30": Situation("q02_tail", (*_GUNICORN, "--threads", "16"), _steady, {"UPSTREAM": 20}),
 }  # fmt: skip
 
 

@@ -93,6 +93,13 @@ def test_16_the_cliff_is_a_factor_of_the_load(ask: Ask) -> None:
     assert any(text.startswith("The goal breaks: recommended, at 2.") for text in rows[0]["said"])
 
 
+def test_16_at_twice_the_load_it_says_what_is_enough(ask: Ask) -> None:
+    rows = ask(PRICING, *_BIKES, "--rate", "2x")
+    standing = {row["contender"]: row["standing"] for row in _view(rows, "option")}
+    assert standing["present"] == "missed" and standing[rows[0]["recommended"]] == "met"
+    assert rows[0]["set_up"]["processes"] == 2
+
+
 def test_19_with_a_bulkhead_the_others_go_on(ask: Ask) -> None:
     rows = ask(ORDERS, "--goal", "p99 <= 60s", "--jobs", "10000")
     assert rows[0]["recommended"].startswith("bulkhead")
@@ -119,6 +126,8 @@ def test_20_slots_follow_littles_law(ask: Ask) -> None:
     rows = ask(ORDERS, "--goal", "p99 <= 60s", "--jobs", "10000")
     busy = 0.125 * 28.04
     assert f"{busy:.3g} busy on average" in " ".join(rows[0]["said"])
+    rows = ask(ORDERS, "--goal", "p99 <= 60s", "--jobs", "10000", "--rate", "13.3x")
+    assert f"{13.3 * busy:.3g} busy on average" in " ".join(rows[0]["said"])
     # With some tens of slots what is needed is within a tenth of that: 6,000 orders an hour of 28 s each.
     many = slots.slots(6000 / 3600, 28_000)
     assert many.busy == pytest.approx(46.7, rel=0.01)

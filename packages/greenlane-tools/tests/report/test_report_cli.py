@@ -5,12 +5,17 @@ from __future__ import annotations
 import gzip
 import http.server
 import json
+import os
+import re
 import shlex
+import shutil
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jsonschema
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -20,6 +25,7 @@ from tests.page_tags import what_it_fetches
 from tests.recordings import slow_offer, write_pricing
 
 Run = Callable[..., tuple[int, str, str]]
+SPEEDSCOPE = Path(__file__).with_name("speedscope.schema.json")
 
 
 @pytest.fixture(scope="module")
@@ -93,11 +99,11 @@ def test_no_page_when_told_so(run: Run, tmp_path: Path) -> None:
 class Taker(http.server.BaseHTTPRequestHandler):
     """Takes what is sent."""
 
-    paths: ClassVar[list[str]] = []
+    bodies: ClassVar[dict[str, bytes]] = {}
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.paths.append(self.path)
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.bodies[self.path] = gzip.decompress(body) if self.headers["content-encoding"] == "gzip" else body
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -108,6 +114,8 @@ class Taker(http.server.BaseHTTPRequestHandler):
 
 def test_what_traced_jobs_waited_for_goes_to_a_collector(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
     (tmp_path / "slow.glr").write_bytes(slow_offer())
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker) as server:
         threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
@@ -115,7 +123,14 @@ def test_what_traced_jobs_waited_for_goes_to_a_collector(run: Run, tmp_path: Pat
         code, _, err = run("slow.glr", "-o", "-", "--otlp", url)
         server.shutdown()
     said = f"spans: 2 sent to {url}, of 1 jobs, the first of trace 4bf92f3577b34da6a3ce929d0e0e4736"
-    assert (code, Taker.paths) == (0, ["/v1/traces"]) and said in err
+    assert (code, list(Taker.bodies)) == (0, ["/v1/traces"]) and said in err
+    (resource,) = ExportTraceServiceRequest.FromString(Taker.bodies["/v1/traces"]).resource_spans
+    spans = [span for scope in resource.scope_spans for span in scope.spans]
+    assert len(spans) == 2
+    for span in spans:
+        assert span.trace_id.hex() == said.rpartition(" ")[2] and len(span.span_id) == 8 and span.parent_span_id
+        assert span.start_time_unix_nano < span.end_time_unix_nano
+    assert any(span.name.startswith("wait: ") for span in spans)
 
 
 def test_a_missing_recording_is_explained_as_one(run: Run) -> None:
@@ -205,6 +220,19 @@ def test_pprof_reads_the_profile_by_its_own_schema(run: Run, tmp_path: Path) -> 
     assert profile.duration_nanos > 4e9
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("go") is None, reason="pprof itself is a part of Go")
+def test_pprof_itself_reads_the_profile(run: Run, tmp_path: Path) -> None:
+    assert run("pricing.glr", "-o", "-", "--pprof", "s.pb.gz")[0] == 0
+    environ = {**os.environ, "PPROF_TMPDIR": str(tmp_path)}
+    command = ["go", "tool", "pprof", "-raw", "s.pb.gz"]
+    said = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=True)
+    samples = re.findall(r"^ +(\d+): ([\d ]+)$", said.stdout, re.MULTILINE)
+    _, out, _ = run("pricing.glr", "--folded")
+    assert sorted(int(ns) for ns, _ in samples) == sorted(int(line.rpartition(" ")[2]) for line in out.splitlines())
+    assert "waited/nanoseconds" in said.stdout and "pricing.py:88" in said.stdout
+
+
 def pprof_message() -> Any:
     """`Profile` of pprof's profile.proto, as far as it is used."""
     file = descriptor_pb2.FileDescriptorProto(name="profile.proto", syntax="proto3")
@@ -234,10 +262,11 @@ def pprof_message() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("Profile"))
 
 
-def test_speedscopes_profiles_add_up_and_name_files_and_lines(run: Run, tmp_path: Path) -> None:
+def test_speedscopes_profiles_fit_its_schema_add_up_and_name_files_and_lines(run: Run, tmp_path: Path) -> None:
     code, _, err = run("pricing.glr", "-o", "-", "--speedscope", "s.json")
     assert code == 0 and "speedscope: s.json" in err
     document = json.loads((tmp_path / "s.json").read_text("utf-8"))
+    jsonschema.validate(document, json.loads(SPEEDSCOPE.read_text("utf-8")))
     whole, *each = document["profiles"]
     assert whole["endValue"] == sum(whole["weights"]) == sum(profile["endValue"] for profile in each) > 0
     frames = document["shared"]["frames"]

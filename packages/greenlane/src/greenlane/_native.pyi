@@ -507,7 +507,7 @@ class Recorder:
         """Write down that this unit's job is a span of a trace, whose 128 bits are given in halves. No job: nothing."""
 
     def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
-        """Write down a wait of this unit, of the kind `gil`, `loop`, `permit`, `accept`, `lock`, `pool` or `os`.
+        """Write down a wait of this unit: `gil`, `loop`, `permit`, `accept`, `lock`, `pool`, `os` or `stopped`.
 
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """

@@ -349,6 +349,7 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "greenlane.wait.gil_ms": "Waiting for the GIL, ms.",
     "greenlane.wait.loop_ms": "Ready, while its event loop or hub ran something else, ms.",
     "greenlane.wait.permit_ms": "Waiting for a CPU permit, ms.",
+    "greenlane.wait.stopped_ms": "Stopped at a bytecode boundary while others went first (`preempt_ms`), ms.",
     "greenlane.wait.lock_ms": "Waiting for a lock, queue or future, ms.",
     "greenlane.wait.pool_ms": "Waiting for a free connection of a pool, ms.",
 }

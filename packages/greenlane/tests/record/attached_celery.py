@@ -25,7 +25,7 @@ def work(number):
     until = time.thread_time() + 0.001
     while time.thread_time() < until:
         pass
-    time.sleep(0.004)
+    time.sleep(0.02)
     return number
 
 

@@ -56,10 +56,8 @@ def test_a_worker_under_load_is_recorded_and_left_as_it_was(
         assert len(results) > 40 and all(sent == came for sent, came in results)
         jobs = [job for job in recorded(tmp_path, f"{number}.glr").jobs if job.route.endswith("work")]
         assert len(jobs) >= 30, (number, recorder.output, recorded(tmp_path, f"{number}.glr").processes)
-        # Of a sleep that begins late a busy machine has taken the rest.
-        slept = [job.io_ns.get("sleep", 0) + job.wait_ns.get("os", 0) + job.wait_ns.get("gil", 0) for job in jobs]
-        assert sum(slept) >= 0.003e9 * len(jobs)
-        assert sum("sleep" in job.io_ns for job in jobs) >= len(jobs) // 2
+        # What a busy machine takes before the call is short of 20 ms.
+        assert sum(job.io_ns.get("sleep", 0) for job in jobs) >= 0.9 * 0.02e9 * len(jobs)
     found = json.loads(application.left.delay().get(timeout=20))
     assert left("record threads", [*found["changed"], *found["ours"]], "out") == []
 

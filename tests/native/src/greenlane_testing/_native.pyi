@@ -1,8 +1,9 @@
 """Native code that only the checkout's tests call."""
 
+from pathlib import Path
 from typing import final
 
-__all__ = ["BurstSketch", "RecordingWriter", "slots"]
+__all__ = ["BurstSketch", "RecordingWriter", "slots", "write_large_recording"]
 
 @final
 class RecordingWriter:
@@ -34,3 +35,11 @@ class BurstSketch:
 
 def slots() -> list[tuple[str, str, int, int]]:
     """Give (object's file name, function, address of the slot, what it holds) for each slot of the process."""
+
+def write_large_recording(path: Path, least_bytes: int, about: str) -> int:
+    """Write a recording of one process, of `least_bytes` or more; gives how many jobs are in it.
+
+    Eight threads; a job begins each ms and takes 5 ms: 0.6 ms of CPU, 4 ms of I/O in four calls, 0.4 ms of waiting for
+    the GIL. Three of four are `GET /bikes`, the others `GET /quote`. `about` describes the process, as JSON. Releases
+    the GIL; about two seconds a GB.
+    """

@@ -46,7 +46,7 @@ class Job(NamedTuple):
     cpu_ns: int
     #: By what it blocked on: socket, ssl, dns, select, sleep, process, driver, host.
     io_ns: dict[str, int]
-    #: By what it waited for: gil, loop, permit, accept, parked, lock, pool, queue, os, unseen.
+    #: By what it waited for: gil, loop, permit, stopped, accept, parked, lock, pool, queue, os, unseen.
     wait_ns: dict[str, int]
     residual_ns: int
     #: So much of the I/O may have been wait: its reply's moment is known only as a bound.
@@ -92,7 +92,7 @@ class Blame(NamedTuple):
 
     #: A route.
     victim: str
-    #: gil, loop, permit, accept, parked, lock, pool, queue, os, unseen.
+    #: gil, loop, permit, stopped, accept, parked, lock, pool, queue, os, unseen.
     kind: str
     #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unseen", "unknown"; of
     #: what was parked "limit KEY", "breaker KEY" or "slots".

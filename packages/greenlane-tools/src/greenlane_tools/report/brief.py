@@ -13,8 +13,9 @@ from greenlane_tools.report.study import ReportStudy
 
 __all__ = ["brief_lines"]
 
-#: More findings do not fit.
+#: More findings, or notes of what the recording lacks, do not fit.
 _MOST_FINDINGS: Final = 3
+_MOST_NOTES: Final = 3
 #: What to do by culprit, where that is not a route.
 _REMEDIES: Final = {
     "os": "give it more cores, or fewer neighbours: nothing inside the process helps",
@@ -37,6 +38,8 @@ def brief_lines(study: ReportStudy, file: str) -> Iterator[str]:
         file: the recording as the command was told it.
     """
     yield study.verdict
+    for note in study.recording.notes[:_MOST_NOTES]:
+        yield f"note     {note}"
     worst = max(study.matrix.cells.items(), key=lambda cell: cell[1], default=None)
     if worst is None:
         yield "proof    greenlane report " + shlex.quote(file)

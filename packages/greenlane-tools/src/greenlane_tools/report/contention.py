@@ -34,7 +34,7 @@ OVERCOMMIT_FRAC: Final = 1 / 3
 #: Below this share of all latencies, waiting for others is not worth a name.
 WORTH_FRAC: Final = 0.05
 #: Waits that somebody else's running causes.
-_CONTENDED: Final = ("loop", "gil", "permit", "accept")
+_CONTENDED: Final = ("loop", "gil", "permit", "stopped", "accept")
 #: CPython's own.
 _DEFAULT_INTERVAL_NS: Final = 5_000_000
 #: Running on for more than this many intervals while others wait is due to a call; up to it, to the scheduler.

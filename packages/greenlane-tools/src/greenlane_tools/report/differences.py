@@ -14,8 +14,17 @@ from greenlane_tools.report.subject import RecordedRows
 __all__ = ["COLUMNS", "differences", "unlike"]
 
 COLUMNS: Final = ("route", "jobs", "p50", "p99", "CPU", "I/O", "wait", "p99 ÷ before")
-#: Of `about`: where they differ, a difference of times has more than one reason.
-_ABOUT: Final = ("machine", "cores", "python", "greenlane", "interval_ms", "record_stacks", "threads_are_greenlets")
+#: Fields of `about`, and how they read: where they differ, a difference of times has more than one reason.
+_ABOUT: Final = {
+    "machine": "machine",
+    "cores": "cores",
+    "python": "Python",
+    "greenlane": "Greenlane",
+    "interval_ms": "switch interval, ms",
+    "record_stacks": "stacks recorded",
+    "threads_are_greenlets": "gevent replaces threads",
+}
+_WORDS: Final = {True: "yes", False: "no"}
 _FEWEST_JOBS: Final = 100
 
 
@@ -59,13 +68,20 @@ def _row(split: RouteSplit, name: str, factor: str) -> Mapping[str, object]:
 
 
 def _mode(recording: RecordedRows) -> dict[str, str]:
-    abouts = [process.about for process in recording.processes]
+    serving = {job.process for job in recording.jobs}
+    # A server's parent differs from its workers, and serves nothing.
+    abouts = [process.about for process in recording.processes if process.number in serving]
     hosts = sorted({job.host for job in recording.jobs if job.host})
     clocks = sorted({job.clock for job in recording.jobs})
     return {
         "server": ", ".join(hosts) or "none",
         "arrival by": ", ".join(clocks),
         "permits": "on" if permits_in_force(recording.jobs) else "off, or never waited for",
-        "processes with jobs": str(len({job.process for job in recording.jobs})),
-        **{name: ", ".join(sorted({str(about.get(name, "unknown")) for about in abouts})) for name in _ABOUT},
+        "processes with jobs": str(len(serving)),
+        **{name: ", ".join(sorted({_told(about, field) for about in abouts})) for field, name in _ABOUT.items()},
     }
+
+
+def _told(about: Mapping[str, object], field: str) -> str:
+    value = about.get(field, "unknown")
+    return _WORDS[value] if isinstance(value, bool) else str(value)

@@ -31,7 +31,7 @@ __all__ = [
     "wait_ns",
 ]
 
-WAITS: Final = ("loop", "gil", "permit", "accept", "parked", "pool", "queue", "lock", "os", "unseen")
+WAITS: Final = ("loop", "gil", "permit", "stopped", "accept", "parked", "pool", "queue", "lock", "os", "unseen")
 KINDS: Final = ("cpu", "io", *WAITS, "residual")
 _NAMES: Final = {
     "cpu": "CPU",
@@ -39,6 +39,7 @@ _NAMES: Final = {
     "loop": "wait: loop",
     "gil": "wait: GIL",
     "permit": "wait: permit",
+    "stopped": "wait: stopped",
     "accept": "wait: accept",
     "parked": "wait: parked",
     "pool": "wait: pool",
@@ -52,6 +53,7 @@ _WAITING: Final = {
     "loop": "waiting for the loop",
     "gil": "waiting for the GIL",
     "permit": "waiting for a permit",
+    "stopped": "stopped while others went first",
     "accept": "waiting to be accepted",
     "parked": "parked",
     "pool": "waiting for a place in a pool",

@@ -97,6 +97,7 @@ def _turns(study: ReportStudy) -> Sequence[Line]:
             "jobs": count(each.jobs),
             "that waited": count(each.waited),
             "pays": duration(each.pays_ns),
+            "of it stopped": duration(each.stopped_ns),
             "gains": duration(each.gains_ns),
         }
         for each in study.turns[:_MOST]

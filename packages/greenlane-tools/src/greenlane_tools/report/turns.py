@@ -1,18 +1,22 @@
 """Who took turns for the CPU: what each route paid for permits, and what it gained.
 
-A route pays what its jobs waited for permits (or stood still). It gains what others waited while it computed: without
-permits they would have had the core at the same time.
+A route pays the time that its jobs waited for permits or were stopped. It gains what others waited while it computed:
+without permits they would have had the core at the same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from greenlane_tools.reader.rows import Blame
 from greenlane_tools.report.split import RouteSplit
 
-__all__ = ["RouteTurns", "turns_of"]
+__all__ = ["IN_TURN", "RouteTurns", "turns_of"]
+
+#: Waits of phases that take turns.
+IN_TURN: Final = ("permit", "stopped")
 
 
 @dataclass(frozen=True)
@@ -21,9 +25,11 @@ class RouteTurns:
 
     route: str
     jobs: int
-    #: Jobs that waited for a permit.
+    #: Jobs that waited for a permit, or were stopped while they had one.
     waited: int
     pays_ns: int
+    #: Of that, stopped.
+    stopped_ns: int
     gains_ns: int
 
 
@@ -31,12 +37,13 @@ def turns_of(routes: Sequence[RouteSplit], blame: Iterable[Blame]) -> list[Route
     """One a route that waited for permits or was waited for, who pays most first."""
     gained: dict[str, int] = {}
     for row in blame:
-        if row.kind == "permit":
+        if row.kind in IN_TURN:
             gained[row.culprit] = gained.get(row.culprit, 0) + row.ns
     found = []
     for split in routes:
-        waits_ns = [ns for job in split.jobs if (ns := job.wait_ns.get("permit", 0)) > 0]
+        waits_ns = [ns for job in split.jobs if (ns := sum(job.wait_ns.get(kind, 0) for kind in IN_TURN)) > 0]
         if waits_ns or split.route in gained:
-            turns = RouteTurns(split.route, len(split.jobs), len(waits_ns), sum(waits_ns), gained.get(split.route, 0))
-            found.append(turns)
+            stopped_ns = sum(job.wait_ns.get("stopped", 0) for job in split.jobs)
+            paid = (len(waits_ns), sum(waits_ns), stopped_ns)
+            found.append(RouteTurns(split.route, len(split.jobs), *paid, gained.get(split.route, 0)))
     return sorted(found, key=lambda each: -each.pays_ns)

@@ -63,13 +63,18 @@ def _turns(study: ReportStudy) -> Html:
         return Html("")
     chosen, more = shortened(study.turns)
     rows = [
-        Row([each.route, count(each.jobs), count(each.waited), duration(each.pays_ns), duration(each.gains_ns)])
+        Row(
+            [
+                *(each.route, count(each.jobs), count(each.waited)),
+                *(duration(each.pays_ns), duration(each.stopped_ns), duration(each.gains_ns)),
+            ]
+        )
         for each in chosen
     ]
-    heads = ["route", "jobs", "that waited", "pays", "gains"]
+    heads = ["route", "jobs", "that waited", "pays", "of it stopped", "gains"]
     said = (
-        "A route pays what its jobs waited for permits. It gains what others waited while it computed: without permits "
-        "they would have had the core at the same time."
+        "A route pays the time that its jobs waited for permits or were stopped. It gains what others waited while it "
+        "computed: without permits they would have had the core at the same time."
     )
     return details("Turns for permits", joined([note(said), table(heads, rows, "turns")]), more)
 
