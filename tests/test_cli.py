@@ -288,6 +288,32 @@ def test_a_wrong_setting_exits_2_and_says_which(run: Run, command: str) -> None:
     assert "\nhint: leave it out for the default, 1" in result.err
 
 
+@pytest.mark.parametrize("as_json", [(), ("--json",)])
+def test_config_leaves_out_passwords(run: Run, monkeypatch: pytest.MonkeyPatch, as_json: tuple[str, ...]) -> None:
+    monkeypatch.setenv("GREENLANE_TASK_STORE", "postgresql://me:secret@host/orders")
+    monkeypatch.setenv("GREENLANE_DIVERSION", "redis://:secret@host/0")
+    said = run("config", *as_json)
+    assert (said.code, "secret" in said.out) == (0, False)
+    assert "postgresql://me:***@host/orders" in said.out and "redis://:***@host/0" in said.out
+
+
+@pytest.mark.parametrize(
+    ("variable", "argv"),
+    [
+        ("GREENLANE_TASK_STORE", ()),
+        ("GREENLANE_TASK_STOR", ()),
+        ("", ("--task-stor", "Postgresql://me:secret@host/orders")),
+    ],
+)
+def test_a_refusal_leaves_out_passwords(
+    run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, argv: tuple[str, ...]
+) -> None:
+    if variable:
+        monkeypatch.setenv(variable, "Postgresql://me:secret@host/orders")
+    said = run("config", *argv)
+    assert (said.code, "secret" in said.err, "Postgresql://me:***@host/orders" in said.err) == (2, False, True)
+
+
 def test_another_settings_file_can_be_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text("permits = 9")
     rows = run("config", "--config", "other.toml", "--json").document["rows"]

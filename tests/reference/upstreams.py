@@ -39,6 +39,7 @@ class Key:
         self.anchor, self.rounds = 0, 0
         self.opened, self.samples, self.peak, self.held, self.trial, self.slow_round = now, [], 0, 0, None, False
         self.turn = Turn(*turn, rule.weight)
+        self.presumed = 0
         self.running, self.probed, self.answered, self.idle_since = 0, [], None, None
         self.counts = dict.fromkeys((*NAMES, "started", "probes", "slow", "opened", "surplus", "expired"), 0)
 
@@ -186,6 +187,32 @@ class Upstreams:
         self.idle(key, now)
         self.overtaken(key, now)
         return True
+
+    def began(self, order, now, timed):
+        self.pass_(now)
+        known = self.orders.get(order)
+        if known and known["call"]:
+            known["call"].update(began=now, timed=timed)
+
+    def presume(self, key, now, usual):
+        key = self.known(key, now)
+        key.presumed = usual
+        self.idle(key, now)
+
+    def probes_failed(self, name, now, open_):
+        key = self.keys.get(name)
+        if key is None or key.state == "closed" or (key.state == "half" and key.given):
+            return
+        rule = self.rule_of(key)
+        open_ = min(open_, rule.open_most_ns)
+        while True:
+            this, next_ = (self.grown(rule.open_ns, rule.open_most_ns, key.times + more, rule) for more in (0, 1))
+            if float(this) * 1.2 >= open_ or next_ <= this:
+                break
+            key.times += 1
+        key.by_slow = False
+        before = key.until if key.state == "open" else now
+        key.state, key.until = "open", max(before, now + self.jittered(key, open_))
 
     def set(self, key, now, rule):
         key = self.known(key, now)
@@ -388,7 +415,7 @@ class Upstreams:
             key.peak = max(key.peak, key.running)
         known["call"] = {
             "began": now, "charged": charged, "probe": key.turn_of_breaker if probe else None, "slow": False,
-            "strangers": strangers_weight if self.is_strange(key) else 0,
+            "timed": True, "strangers": strangers_weight if self.is_strange(key) else 0,
         }  # fmt: skip
         turn, weight = (self.strangers, strangers_weight) if self.is_strange(key) else (key.turn, rule.weight)
         self.round = max(self.round, turn.round)
@@ -411,14 +438,15 @@ class Upstreams:
             return NEVER
         if rule.slow_call_ns:
             return rule.slow_call_ns
-        return max(int(key.usual * max(rule.slow_call_x, 1)), 110 * MS) if key.usual else NEVER
+        usual = key.usual or key.presumed
+        return max(int(usual * max(rule.slow_call_x, 1)), 110 * MS) if usual else NEVER
 
     def overtaken(self, key, now):
         common, opened, found = self.common(), False, False
         slow_ns = self.slow_ns(key)
         calls = [known["call"] for known in self.orders.values() if known["key"] is key and known["call"]]
         for call in sorted(calls, key=lambda call: call["began"]):
-            if call["probe"] is None and not call["slow"] and now - call["began"] > slow_ns:
+            if call["probe"] is None and call["timed"] and not call["slow"] and now - call["began"] > slow_ns:
                 call["slow"] = found = True
                 key.counts["slow"] += 1
                 self.noticed(key, True)
@@ -442,7 +470,7 @@ class Upstreams:
                     self.closed(key)
                     self.probed(key, now, key.late)
             return
-        slow = not call["slow"] and took > self.slow_ns(key)
+        slow = call["timed"] and not call["slow"] and took > self.slow_ns(key)
         if not call["slow"] or failed:
             key.counts["slow"] += slow
             self.noticed(key, slow)
@@ -490,9 +518,11 @@ class Upstreams:
         key.turn_of_breaker += 1
         key.late = []
         open_ = self.grown(rule.open_ns, rule.open_most_ns, key.times, rule)
-        if rule.seed:
-            open_ += int(float(open_) * (0.2 * chance(rule.seed + key.turn_of_breaker)))
-        key.state, key.until = "open", now + open_
+        key.state, key.until = "open", now + self.jittered(key, open_)
+
+    def jittered(self, key, open_):
+        seed = self.rule_of(key).seed
+        return open_ + int(float(open_) * (0.2 * chance(seed + key.turn_of_breaker))) if seed else open_
 
     def closed(self, key):
         key.state, key.since_closed, key.recent, key.window = "closed", 0, [], []

@@ -202,6 +202,10 @@ impl Upstreams {
         Ok(self.locked().ended(order, now_ns, outcome))
     }
 
+    fn began(&self, order: u64, now_ns: u64, timed: bool) {
+        self.locked().began(order, now_ns, timed);
+    }
+
     fn wake_ns(&self, now_ns: u64) -> Option<u64> {
         self.locked().wake_ns(now_ns)
     }
@@ -230,6 +234,14 @@ impl Upstreams {
         self.locked().lease(key, now_ns, calls);
     }
 
+    fn presume(&self, key: &str, now_ns: u64, usual_ns: u64) {
+        self.locked().presume(key, now_ns, usual_ns);
+    }
+
+    fn probes_failed(&self, key: &str, now_ns: u64, open_ns: u64) {
+        self.locked().probes_failed(key, now_ns, open_ns);
+    }
+
     fn open(&self, key: &str, now_ns: u64) {
         self.locked().open(key, now_ns);
     }
@@ -244,6 +256,10 @@ impl Upstreams {
 
     fn look(&self) -> Vec<KeyLook> {
         self.locked().look().into_iter().map(Into::into).collect()
+    }
+
+    fn look_at(&self, key: &str) -> Option<KeyLook> {
+        self.locked().look_at(key).map(Into::into)
     }
 
     fn totals(&self) -> UpstreamTotals {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane_work.keys import key_function, provider_of
+from greenlane_work.keys import key_function, provider_of, store_key
 from greenlane_work.settings import WorkSettings
 
 ARGS = ("first", {"merchant": "taco"})
@@ -71,6 +71,25 @@ def test_orders_whose_names_are_long_or_odd_are_not_taken_for_one_another(one: s
     names = [function("send", (), {"order": order}, {}) for order in (one, other)]
     assert names[0] != names[1]
     assert all(len(name.encode()) <= 200 and "\0" not in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("send", "4711", 1), ("send", "4711/1", 0)),
+        (("send", "4711", 1), ("send", "1/4711", 0)),
+        (("send/x", "4711", 0), ("send", "x/4711", 0)),
+        (("send", "x" * 600, 0), ("send", store_key("send", "x" * 600).removeprefix("send/"), 0)),
+    ],
+)
+def test_no_name_that_somebody_gives_an_order_is_another_s(
+    one: tuple[str, str, int], other: tuple[str, str, int]
+) -> None:
+    assert store_key(*one) != store_key(*other)
+
+
+def test_an_order_is_named_by_its_task_and_itself() -> None:
+    assert store_key("shop.send", "4711") == "shop.send/4711"
 
 
 def test_no_name_of_a_provider_looks_like_another_s_with_a_merchant() -> None:

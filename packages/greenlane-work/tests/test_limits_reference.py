@@ -56,7 +56,25 @@ STRETCH = st.fixed_dictionaries(
         "ends": st.integers(0, 60),
         "pause": st.sampled_from([0, MS, SECOND, 61 * SECOND, 3600 * SECOND]),
         "hand": st.sampled_from(
-            ["", "", "", "", "open", "close", "set", "unset", "lease", "lease none", "unlease", "withdraw", "drain"]
+            [
+                "",
+                "",
+                "",
+                "",
+                "open",
+                "close",
+                "set",
+                "unset",
+                "lease",
+                "lease none",
+                "unlease",
+                "withdraw",
+                "drain",
+                "presume",
+                "probes failed",
+                "began",
+                "began untimed",
+            ]
         ),
         "sheds": st.booleans(),
     }
@@ -112,6 +130,15 @@ class Both:
             calls = {"lease": 2, "lease none": 0, "unlease": None}[hand]
             self.native.lease(key, self.now, calls)
             self.plain.lease(key, self.now, calls)
+        elif hand == "presume":
+            self.ask("presume", key, self.now, 20 * MS)
+        elif hand == "probes failed":
+            self.ask("probes_failed", key, self.now, 3 * SECOND)
+        elif hand.startswith("began"):
+            for order, (name, _) in [*self.calls.items()]:
+                if name == key:
+                    self.ask("began", order, self.now, hand == "began")
+                    self.calls[order] = (name, self.now)
         elif hand == "withdraw":
             self.ask("withdraw", self.number, self.now)
         elif hand == "drain":
@@ -123,6 +150,8 @@ class Both:
         assert [look.key for look in looks] == [look["key"] for look in plain]
         for native, expected in zip(looks, plain, strict=True):
             assert {name: getattr(native, name) for name in expected} == expected
+            alone = self.native.look_at(native.key)
+            assert {name: getattr(alone, name) for name in expected} == expected
         totals = self.native.totals()
         assert self.plain.totals() == (
             totals.running, totals.parked, totals.parked_bytes, totals.keys, totals.reserved, totals.common,

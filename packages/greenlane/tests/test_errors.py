@@ -86,6 +86,21 @@ def test_a_long_value_does_not_bury_the_rule() -> None:
     assert "(10002 characters), expected less\nhint: cut it" in message
 
 
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("amqp://me:secret@host//", "'amqp://me:***@host//'"),
+        ("redis://:sec/r@et@host/0 ", "'redis://:***@host/0 '"),
+        ("Postgresql://me@host/x?password=secret&a=1", "'Postgresql://me@host/x?password=***&a=1'"),
+        ("postgresql://host/x?sslpassword=secret", "'postgresql://host/x?sslpassword=***'"),
+        ({"store": "redis://me:secret@host"}, "{'store': 'redis://me:***@host'}"),
+        ("redis://host:6379/0", "'redis://host:6379/0'"),
+    ],
+)
+def test_a_message_has_no_password_of_a_url(value: object, shown: str) -> None:
+    assert f"task_store={shown}, expected" in str(SettingsError("task_store", value, "a URL"))
+
+
 def test_a_value_whose_repr_fails_does_not_hide_the_message() -> None:
     class Rude:
         def __repr__(self) -> str:

@@ -246,6 +246,30 @@ impl Breaker {
         Verdict::Undecided
     }
 
+    /// Another process's probes have failed: it waits this long, ns.
+    pub fn probes_failed(&mut self, now_ns: u64, open_ns: u64, rule: &Rule) {
+        let until_ns = match self.state {
+            State::Open { until_ns } => until_ns,
+            State::Half { given: 0, .. } => now_ns,
+            _ => return,
+        };
+        let open_ns = open_ns.min(rule.open_most_ns);
+        // As often as it has taken the other one to wait for so long; what chance adds there is no further time.
+        loop {
+            let [this, next] = [self.times, self.times + 1]
+                .map(|times| grown(rule.open_ns, rule.open_most_ns, times, rule));
+            if this as f64 * (1.0 + JITTER) >= open_ns as f64 || next <= this {
+                break;
+            }
+            self.times += 1;
+        }
+        self.by_slow = false;
+        let later = now_ns.saturating_add(self.jittered(open_ns, rule));
+        self.state = State::Open {
+            until_ns: until_ns.max(later),
+        };
+    }
+
     /// Opens by hand: parks until [`Breaker::close_by_hand`].
     pub fn open_by_hand(&mut self) {
         self.forced = true;
@@ -292,14 +316,18 @@ impl Breaker {
         self.turn += 1;
         self.late = 0;
         let open_ns = grown(rule.open_ns, rule.open_most_ns, self.times, rule);
+        self.state = State::Open {
+            until_ns: now_ns.saturating_add(self.jittered(open_ns, rule)),
+        };
+    }
+
+    /// An open time and what chance adds to it, ns.
+    fn jittered(&self, open_ns: u64, rule: &Rule) -> u64 {
         let more = match rule.seed {
             0 => 0.0,
             seed => JITTER * chance(seed.wrapping_add(self.turn)),
         };
-        let open_ns = open_ns + (open_ns as f64 * more) as u64;
-        self.state = State::Open {
-            until_ns: now_ns.saturating_add(open_ns),
-        };
+        open_ns + (open_ns as f64 * more) as u64
     }
 
     fn close(&mut self) {

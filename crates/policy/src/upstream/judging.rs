@@ -81,7 +81,8 @@ impl Upstreams {
             }
             return;
         }
-        let slow = !call.slow && key.slow_ns(rule).is_some_and(|slow_ns| took_ns > slow_ns);
+        let slow =
+            call.timed && !call.slow && key.slow_ns(rule).is_some_and(|slow_ns| took_ns > slow_ns);
         // One that was found slow while it ran has been counted; that it failed is news.
         if !call.slow || failed {
             key.counts.slow += u64::from(slow);

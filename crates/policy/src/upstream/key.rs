@@ -42,6 +42,8 @@ pub(super) struct Key {
     pub leased: Option<u32>,
     pub breaker: Breaker,
     pub limiter: Limiter,
+    /// Usual latency that is assumed until its own is known, ns; 0 = none.
+    pub presumed_ns: u64,
     pub turn: Turn,
     /// Order by arrival.
     pub parked: BTreeMap<u64, u64>,
@@ -92,7 +94,10 @@ impl Key {
 
     /// From how long on a call is slow, ns; None = unknown, or never.
     pub fn slow_ns(&self, rule: &Rule) -> Option<u64> {
-        let usual = self.limiter.usual_ns();
+        let usual = match self.limiter.usual_ns() {
+            0 => self.presumed_ns,
+            own => own,
+        };
         if rule.slow_call_rate <= 0.0 {
             None
         } else if rule.slow_call_ns > 0 {

@@ -28,6 +28,28 @@ impl Upstreams {
         self.settle(number, now_ns);
     }
 
+    /// Assumes this usual latency of a key as long as its own is not known, ns; 0 = none.
+    ///
+    /// A key that was forgotten has none: say it before its next order arrives.
+    pub fn presume(&mut self, key: &str, now_ns: u64, usual_ns: u64) {
+        let number = self.number(key, now_ns);
+        self.keys[number as usize].presumed_ns = usual_ns;
+        self.settle(number, now_ns);
+    }
+
+    /// Another process's probes of a key have failed, and it does not try again for this long: nor does this one.
+    ///
+    /// Nothing changes unless the breaker is open, or half open with no probe under way.
+    pub fn probes_failed(&mut self, key: &str, now_ns: u64, open_ns: u64) {
+        let Some(&number) = self.numbers.get(key) else {
+            return;
+        };
+        let key = &mut self.keys[number as usize];
+        let rule = key.rule.as_deref().unwrap_or(&self.rule);
+        key.breaker.probes_failed(now_ns, open_ns, rule);
+        self.settle(number, now_ns);
+    }
+
     /// Opens a key's breaker by hand: its orders are parked until it is closed.
     pub fn open(&mut self, key: &str, now_ns: u64) {
         let number = self.number(key, now_ns);
@@ -60,15 +82,13 @@ impl Upstreams {
         numbers.sort_unstable();
         numbers
             .into_iter()
-            .map(|(_, number)| {
-                let key = &self.keys[number as usize];
-                let oldest = key
-                    .parked
-                    .first_key_value()
-                    .and_then(|(_, order)| self.orders.get(order));
-                KeyLook::of(key, oldest.map_or(0, |known| known.arrived_ns), &self.rule)
-            })
+            .map(|(_, number)| self.seen(number))
             .collect()
+    }
+
+    /// The same of one key; None = it is not known.
+    pub fn look_at(&self, key: &str) -> Option<KeyLook> {
+        self.numbers.get(key).map(|&number| self.seen(number))
     }
 
     /// Sums over all keys.
@@ -82,6 +102,15 @@ impl Upstreams {
             reserved: self.lately.reserved(self.slots),
             common: self.lately.common(),
         }
+    }
+
+    fn seen(&self, number: u32) -> KeyLook {
+        let key = &self.keys[number as usize];
+        let oldest = key
+            .parked
+            .first_key_value()
+            .and_then(|(_, order)| self.orders.get(order));
+        KeyLook::of(key, oldest.map_or(0, |known| known.arrived_ns), &self.rule)
     }
 
     /// The number of a key, which is made known if it is new.
@@ -99,6 +128,7 @@ impl Upstreams {
             leased: None,
             breaker: Breaker::default(),
             limiter: Limiter::new(now_ns, &self.rule, self.slots),
+            presumed_ns: 0,
             turn: Turn::new(self.round, place, self.rule.weight),
             parked: Default::default(),
             parked_bytes: 0,

@@ -82,6 +82,8 @@ struct Call {
     probe: Option<u64>,
     /// Found to be slow while it ran.
     slow: bool,
+    /// It may count as slow.
+    timed: bool,
     /// Its slot time is charged to the strangers, whose turn counted as that of this many keys.
     strangers: Option<u32>,
 }
@@ -235,6 +237,25 @@ impl Upstreams {
         }
     }
 
+    /// A call that was let through begins only now: it waited elsewhere. `timed`: it may count as slow from now on.
+    ///
+    /// Why not all that begin: one slow client of a gateway would make the gateway slow.
+    pub fn began(&mut self, order: u64, now_ns: u64, timed: bool) {
+        self.pass(now_ns);
+        let Some(known) = self.orders.get_mut(&order) else {
+            return;
+        };
+        let Some(call) = known.call.as_mut() else {
+            return;
+        };
+        let key = &mut self.keys[known.key as usize];
+        key.unjudged.remove(&(call.began_ns, order));
+        (call.began_ns, call.timed) = (now_ns, timed);
+        if timed && !call.slow && call.probe.is_none() {
+            key.unjudged.insert((now_ns, order));
+        }
+    }
+
     /// Takes note that a call has ended. False: no such call is in progress.
     pub fn ended(&mut self, order: u64, now_ns: u64, outcome: Outcome) -> bool {
         self.pass(now_ns);
@@ -375,6 +396,7 @@ impl Upstreams {
             charged_ns,
             probe: probe.then(|| key.breaker.turn()),
             slow: false,
+            timed: true,
             strangers,
         });
         self.settle(number, now_ns);

@@ -333,3 +333,84 @@ fn workers_that_saw_it_fail_together_do_not_probe_together() {
     assert!(opened[0] >= 5 * S && opened[7] <= 6 * S);
     assert!(opened[7] - opened[0] > 500 * MS);
 }
+
+#[test]
+fn after_the_failed_probes_of_another_process_it_waits_as_long_and_a_little_longer() {
+    let rule = Rule {
+        seed: 7,
+        ..Rule::default()
+    };
+    let mut upstreams = Upstreams::new(200, rule);
+    for order in 0..10 {
+        upstreams.arrive(order, "m", 0, 0, 0);
+        assert!(upstreams.next(0).is_some());
+    }
+    for order in 0..10 {
+        upstreams.ended(order, MS, Outcome::Failed);
+    }
+    upstreams.arrive(100, "m", 2 * MS, 0, 0);
+    upstreams.probes_failed("m", 4 * S, 10 * S);
+    let wake = upstreams.wake_ns(4 * S).unwrap();
+    assert!((14 * S..16 * S).contains(&wake));
+    // Said again it changes nothing, and less than it waits anyway neither.
+    upstreams.probes_failed("m", 4 * S, 10 * S);
+    upstreams.probes_failed("m", 5 * S, S);
+    assert_eq!(upstreams.wake_ns(5 * S), Some(wake));
+    // Its own probes are failures of the second open time.
+    for order in [101, 102] {
+        upstreams.arrive(order, "m", wake, 0, 0);
+    }
+    while let Some(start) = upstreams.next(wake) {
+        let order = start.order;
+        upstreams.ended(order, wake, Outcome::Failed);
+    }
+    let open = upstreams.look_at("m").unwrap().open_until_ns - wake;
+    assert!((20 * S..24 * S).contains(&open));
+}
+
+#[test]
+fn nobody_waits_longer_than_the_longest_open_time_because_another_says_so() {
+    let mut upstreams = open_with_fifty_waiting(Outcome::Failed);
+    upstreams.probes_failed("m", S, 3_600 * S);
+    assert_eq!(upstreams.wake_ns(S), Some(S + 60 * S));
+    upstreams.probes_failed("nobody", S, S);
+    assert!(upstreams.look_at("nobody").is_none());
+}
+
+#[test]
+fn a_call_that_waits_elsewhere_is_not_slow_until_it_begins() {
+    let mut upstreams = Upstreams::new(200, Rule::default());
+    let call = |upstreams: &mut Upstreams, order: u64, now: u64| {
+        upstreams.arrive(order, "m", now, 0, 0);
+        assert_eq!(upstreams.next(now).unwrap().order, order);
+        upstreams.began(order, now, false);
+    };
+    for order in 0..9 {
+        call(&mut upstreams, order, order * S);
+        upstreams.began(order, order * S + 500 * MS, true);
+        upstreams.ended(order, order * S + 600 * MS, Outcome::Ok);
+    }
+    assert_eq!(upstreams.look_at("m").unwrap().usual_ns, 100 * MS);
+    // Of these, one counts: it has begun, and it hangs.
+    for order in 10..30 {
+        call(&mut upstreams, order, 10 * S);
+    }
+    upstreams.began(10, 10 * S, true);
+    upstreams.began(11, 10 * S, false);
+    upstreams.arrive(99, "m", 20 * S, 0, 0);
+    assert_eq!(upstreams.look_at("m").unwrap().counts.slow, 1);
+}
+
+#[test]
+fn a_key_whose_usual_latency_is_not_known_is_slow_by_the_one_that_is_presumed() {
+    for (presumed, breaker) in [(0, "closed"), (100 * MS, "open")] {
+        let mut upstreams = Upstreams::new(200, Rule::default());
+        upstreams.presume("m", 0, presumed);
+        for order in 0..10 {
+            upstreams.arrive(order, "m", 0, 0, 0);
+            assert!(upstreams.next(0).is_some());
+        }
+        upstreams.arrive(99, "m", S, 0, 0);
+        assert_eq!(upstreams.look_at("m").unwrap().breaker, breaker);
+    }
+}

@@ -26,6 +26,7 @@ from greenlane_work.settings import TASK_KEY
 
 __all__ = [
     "KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function", "provider_of",
+    "store_key",
 ]  # fmt: skip
 
 KeyFunction = Callable[[str, Sequence[Any], Mapping[str, Any], Mapping[str, Any]], str]
@@ -35,6 +36,8 @@ _MOST_CHARACTERS: Final = 200
 #: A business id, not a payload. Fits every store's index.
 KEY_CHARACTERS: Final = 512
 _REASON_CHARACTERS: Final = 500
+#: How `fitted_key` ends a key.
+_HASHED: Final = re.compile(r".*~[0-9a-f]{32}", re.DOTALL)
 
 
 def key_function(setting: str, spec: str) -> KeyFunction | None:
@@ -119,14 +122,28 @@ def checked_key(key: str) -> str:
 def fitted_key(text: str, most_characters: int = KEY_CHARACTERS) -> str:
     """Give a key for any text that is not empty: itself, or as much of it as fits with a hash of all of it.
 
-    Two texts never give one key: where it names an order, the second one would be taken for done.
+    Two texts never give one key: where it names an order, the second one would be taken for done. So a text that ends
+    as if it had been hashed is hashed.
     """
-    if len(text) <= most_characters and "\0" not in text and _encodable(text):
+    if len(text) <= most_characters and "\0" not in text and _encodable(text) and not _HASHED.fullmatch(text):
         return text
     raw = text.encode(errors="surrogatepass")
     hashed = hashlib.blake2b(raw, digest_size=16).hexdigest()
     head = raw.decode("ascii", "replace").replace("\0", "").replace("\ufffd", "?")
     return f"{head[: most_characters - len(hashed) - 1]}~{hashed}"
+
+
+def store_key(task: str, order: str, nesting: int = 0) -> str:
+    """Give the name of an order in the store: `TASK/ORDER`.
+
+    The task's name belongs to it: an order may be sent to the merchant and announced to the customer. What an order is
+    called may come from anybody, and is never read as a part of the task's name.
+
+    Args:
+        nesting: how often its task has replaced itself (`self.replace`), which keeps name and id.
+    """
+    name = task.replace("/", "%2F") + (f"#{nesting}" if nesting else "")
+    return fitted_key(f"{name}/{order}")
 
 
 def checked_reason(reason: str) -> str:

@@ -122,15 +122,15 @@ class UpstreamRule:
 
     @classmethod
     def of_providers(cls, settings: WorkSettings) -> UpstreamRule | None:
-        """Translate settings for providers, where keys have two parts: a breaker that failures open, and nothing else.
+        """Translate settings for providers, where keys have two parts: a breaker and a usual latency, and nothing else.
 
-        Limits, shares and slow calls are those of the keys: their orders wait for them behind the provider.
+        Limits and shares are those of the keys: their orders wait for them behind the provider.
         """
         if " " not in settings.task_key:
             return None
         most = settings.task_slots + settings.parked_most
         return dataclasses.replace(
-            cls.of(settings), limit=most, least=0, most_frac=1.0, slow_call_rate=0.0,
+            cls.of(settings), limit=most, least=0, most_frac=1.0,
             parked_most=settings.parked_most, parked_most_bytes=round(settings.task_parked_most_mb * _BYTES_PER_MB),
         )  # fmt: skip
 

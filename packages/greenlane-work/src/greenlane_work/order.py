@@ -115,7 +115,7 @@ class Order:
         "number",
         "over",
         "passed",
-        "probe",
+        "probes",
         "received_ns",
         "redelivered",
         "request",
@@ -149,8 +149,8 @@ class Order:
         self.delivery: Any = None
         # An earlier attempt may have had its effect.
         self.in_doubt = False
-        # The running attempt is a probe of its key's breaker.
-        self.probe = False
+        # Whose breakers the running attempt is a probe of: its key's, its provider's (with a slash behind).
+        self.probes: list[str] = []
         # How its provider let it through, where keys have one; None = it has not yet.
         self.passed: Any = None
         # Further deliveries of the same message.
@@ -168,9 +168,9 @@ class Order:
         self.token = ""
         # What the store said to the next run, which takes it out: one entry at most.
         self.answers: list[Any] = []
-        # The store is to be told that the call was made, with this result and token, when the run has ended. Written by
-        # the run.
-        self.untold: tuple[bytes, str] | None = None
+        # What the store is to be told of the call when the run has ended: `Kind`, and what goes with it. Written by the
+        # run.
+        self.untold: tuple[Any, dict[str, Any]] | None = None
         # How often in a row the store said that it runs elsewhere.
         self.waits = 0
         # Seconds since 1970; 0 = none.

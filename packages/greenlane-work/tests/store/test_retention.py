@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from tests.store.places import Place
 
+from greenlane_work.settings import WorkSettings
 from greenlane_work.store import Kind, Retention, State, open_store
+from greenlane_work.store.opening import store_of
 
 SHORT = Retention(settled_s=0.02, unsettled_s=1000)
 
@@ -53,6 +55,32 @@ def test_a_store_forgets_by_itself(tmp_path: Path) -> None:
         assert time.monotonic() < end
         time.sleep(0.01)
     assert store.find() == []
+    store.close()
+
+
+def test_the_settings_say_how_long_results_and_reasons_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "orders.db"
+    settings = WorkSettings(task_store=f"sqlite:///{path}", task_store_keep_s=100.0, task_store_keep_unknown_s=1000.0)
+    store = store_of(settings)
+    for key in ("done", "failed", "unknown", "young"):
+        store.begin(key)
+    store.done("done", b"what a customer ordered")
+    store.done("young", b"result")
+    store.failed("failed", "what a customer typed")
+    store.unknown("unknown", "timed out")
+
+    def older(seconds: float, *keys: str) -> None:
+        with contextlib.closing(sqlite3.connect(path)) as other, other:
+            for key in keys:
+                other.execute("UPDATE orders SET changed = changed - ? WHERE key = ?", (seconds, key))
+
+    older(101, "done", "failed", "unknown")
+    older(99, "young")
+    forget(store)
+    assert sorted(key for key, _ in store.find()) == ["unknown", "young"]
+    older(900, "unknown")
+    forget(store)
+    assert [key for key, _ in store.find()] == ["young"]
     store.close()
 
 

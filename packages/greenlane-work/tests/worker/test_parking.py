@@ -48,6 +48,20 @@ class Shop:
         assert self.begun[-1] is order
         self.parked.ended(order, outcome)
 
+    def call(self, key: str, took_s: float) -> None:
+        """One order of this key is begun and takes so long."""
+        order = self.arrive(key)
+        self.parked.turn()
+        assert self.begun[-1] is order
+        self.now_ns += round(took_s * S)
+        self.parked.ended(order, CallOutcome.OK)
+
+    def begins(self, key: str) -> bool:
+        """An order of this key that arrives now is begun."""
+        order = self.arrive(key)
+        self.parked.turn()
+        return order in self.begun
+
     def _start(self, order: Order, _start: Start) -> None:
         self.begun.append(order)
 
@@ -152,6 +166,52 @@ def test_a_provider_that_is_down_is_learned_from_merchants_with_one_order_each()
         shop.parked.ended(probe, CallOutcome.OK)
     shop.parked.turn()
     assert set(shop.begun[-2:]) == set(waiting[3:])
+
+
+def test_a_provider_that_hangs_is_learned_from_merchants_with_one_order_each() -> None:
+    shop = Shop(slots=60).with_providers()
+    for number in range(20):
+        shop.call(f"ill/m{number}", 0.1)
+    assert all(shop.begins(f"ill/m{number}") for number in range(20))
+    shop.now_ns += S
+    assert not shop.begins("ill/m20")
+    assert shop.begins("well/m")
+
+
+def test_a_merchant_that_hangs_does_not_stop_its_provider() -> None:
+    shop = Shop(slots=60).with_providers()
+    for number in range(20):
+        shop.call(f"p/m{number}", 0.1)
+    assert all(shop.begins("p/m0") for _ in range(20))
+    shop.now_ns += S
+    assert not shop.begins("p/m0")
+    assert shop.begins("p/m1")
+
+
+def test_a_merchant_without_a_history_is_slow_by_the_latency_of_its_provider() -> None:
+    shop = Shop(slots=60).with_providers()
+    for number in range(20):
+        shop.call(f"p/m{number}", 0.1)
+    assert all(shop.begins("p/new") for _ in range(10))
+    assert all(shop.begins("q/new") for _ in range(10))
+    shop.now_ns += S
+    assert not shop.begins("p/new")
+    assert shop.begins("q/new")
+    assert shop.begins("p/m1")
+
+
+def test_a_call_that_waits_for_its_merchant_is_not_slow_for_the_provider() -> None:
+    shop = Shop(slots=60, limit=1).with_providers()
+    orders = [shop.arrive("p/m") for _ in range(20)]
+    for order in orders:
+        shop.parked.turn()
+        assert shop.begun[-1] is order
+        shop.now_ns += S // 10
+        shop.parked.ended(order, CallOutcome.OK)
+    assert shop.parked.providers is not None
+    look = shop.parked.providers.look_at("p")
+    assert look is not None
+    assert (look.slow, look.usual_ns) == (0, S // 10)
 
 
 def test_merchants_of_one_provider_have_limits_of_their_own() -> None:

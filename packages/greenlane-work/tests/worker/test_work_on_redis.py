@@ -143,16 +143,20 @@ def test_of_exceptions_only_their_types_are_kept_where_somebody_wants_that_and_m
     store = f"sqlite:///{tmp_path}/orders.db"
     site.worker("--task-reason-characters", "0", "--task-metrics", str(port), "--task-store", store)
     site.publish("flaky", "f", failures=9)
+    site.publish("rejected", "r")
+    with site.app() as shop, shop.app.connection_for_write() as connection:
+        headers = {"task": f"{shop.__name__}.send", "id": "x", "eta": "hung up"}
+        connection.Producer().publish([["o"], {}, {}], headers=headers, exchange="", routing_key=site.queue)
     found: list[tuple[bytes, dict[str, Any]]] = []
 
     def dead() -> bool:
         found.extend(site.dead())
-        return bool(found)
+        return len(found) == 3
 
     eventually(dead)
-    ((_, headers),) = found
-    assert told(headers)["said"] == "ConnectionResetError"
-    assert "hung up" not in str(headers)
+    said = {told(headers)["said"] for _, headers in found}
+    assert said == {"ConnectionResetError", "ValueError", "it is no valid task: InvalidTaskError"}
+    assert "hung up" not in str([headers[name] for _, headers in found for name in headers if "greenlane-" in name])
     assert b"hung up" not in b"".join(path.read_bytes() for path in tmp_path.glob("orders.db*"))
     assert b"greenlane_upstream_parked" in urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read()
 

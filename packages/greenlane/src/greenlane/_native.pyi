@@ -1290,6 +1290,12 @@ class Upstreams:
         Every order that `next` gave must end here once, whatever becomes of it.
         """
 
+    def began(self, order: int, now_ns: int, timed: bool) -> None:
+        """Let the time of a call that `next` gave run from now on; `timed`: it may count as slow.
+
+        For calls that wait elsewhere in between: say False when `next` gave it, and again when it begins.
+        """
+
     def wake_ns(self, now_ns: int) -> int | None:
         """When `next`, `surplus` or `expired` may answer differently though nothing happens; None = never."""
 
@@ -1317,6 +1323,18 @@ class Upstreams:
         Calls in progress go on. A key that was forgotten has none: say it before its next order arrives.
         """
 
+    def presume(self, key: str, now_ns: int, usual_ns: int) -> None:
+        """Assume this usual latency of a key as long as its own is not known; 0 = none.
+
+        A key that was forgotten has none: say it before its next order arrives.
+        """
+
+    def probes_failed(self, key: str, now_ns: int, open_ns: int) -> None:
+        """Take note that another process's probes of a key failed and that it waits for so long: this one waits, too.
+
+        Nothing changes unless the breaker is open, or half-open with no probe under way.
+        """
+
     def open(self, key: str, now_ns: int) -> None:
         """Open a key's breaker by hand: its orders are parked until `close`."""
 
@@ -1328,6 +1346,9 @@ class Upstreams:
 
     def look(self) -> list[KeyLook]:
         """What a person sees, by name of the key. Cost: some us a key."""
+
+    def look_at(self, key: str) -> KeyLook | None:
+        """The same of one key; None = it is not known. O(1)."""
 
     def totals(self) -> UpstreamTotals:
         """Sums over all keys. O(1)."""

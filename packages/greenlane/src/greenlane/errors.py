@@ -36,9 +36,12 @@ Internal failures are not in this tree: a broken invariant is an AssertionError 
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import ClassVar, Final
 
+# In a URL: after the user's name up to the last @, for a password may hold what has to be escaped; or an option.
+_PASSWORD: Final = re.compile(r"(://[^/?#@:\s]*:).*@|([?&]\w*password=)[^&\s'\"]*")
 # Arbitrary: a value longer than this would bury the rule and the hint that follow it.
 _VALUE_CHARACTERS: Final = 200
 
@@ -301,9 +304,14 @@ def _message(attempted: str, name: str, value: object, rule: str, hint: str) -> 
     return f"{first}\nhint: {hint}" if hint else first
 
 
+def without_passwords(text: str) -> str:
+    """The text with `***` for each password of a URL."""
+    return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
+
+
 def _shown(value: object) -> str:
     try:
-        text = repr(value)
+        text = without_passwords(repr(value))
     except Exception:  # the value is a stranger's object: its repr must not hide our message
         text = f"<{type(value).__name__} whose repr fails>"
     if len(text) > _VALUE_CHARACTERS:

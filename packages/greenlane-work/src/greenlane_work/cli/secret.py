@@ -15,7 +15,7 @@ __all__ = ["BROKER", "broker_url", "refuse_passwords"]
 #: The variable of the environment that Celery's own commands read.
 BROKER: Final = "BROKER_URL"
 #: `user:password@`, or an option that says so; what is odd in a password may be there as it is.
-_PASSWORD: Final = re.compile(r"://[^/?#@:]*:[^@]+@|[?&]password=.")
+_PASSWORD: Final = re.compile(r"://[^/?#@:]*:[^@]+@|[?&]\w*password=.")
 
 
 def broker_url(given: str | None) -> str:

@@ -19,7 +19,7 @@ from celery.worker.control import Panel
 from kombu.common import ignore_errors
 
 from greenlane_work.order import Stage
-from greenlane_work.worker import pauses, recoveries, unsafe_settings
+from greenlane_work.worker import pauses, probes, unsafe_settings
 from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
@@ -129,7 +129,7 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     flow.consumer = c
     Panel.data["scheduled"] = Panel.data["dump_schedule"] = lambda _state, **_options: flow.scheduled()
     Panel.data[pauses.COMMAND] = flow.pauses.command
-    Panel.data[recoveries.COMMAND] = flow.recoveries.command
+    Panel.data[probes.COMMAND] = flow.probes.command
     ending.controller = c.controller
     c.on_task_request = flow.receive
     # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is
@@ -207,7 +207,7 @@ def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
                     # It is an order by now, unacknowledged. To end the worker would hand it to the next one.
                     _log.exception("a bug of Greenlane: an order was received and could not be begun")
                     return None
-                flow.bury_message(message, f"it cannot be read: {error!r}", error)
+                flow.bury_message(message, f"it cannot be read: {flow.execution.said(error)}", error)
                 return None
 
         return on_task_received
@@ -221,7 +221,7 @@ def _burying(c: Any, flow: OrderFlow, reason: str) -> Any:
     def bury(*arguments: Any) -> None:
         message = next(each for each in arguments if hasattr(each, "delivery_info"))
         error = next((each for each in arguments if isinstance(each, BaseException)), None)
-        said = reason if error is None else f"{reason}: {error!r}"
+        said = reason if error is None else f"{reason}: {flow.execution.said(error)}"
         flow.bury_message(message, said, error or InvalidTaskError(reason))
         signals.task_rejected.send(sender=c, message=message, exc=error)
 

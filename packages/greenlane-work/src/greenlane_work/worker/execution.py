@@ -21,7 +21,7 @@ from typing import Any, Final
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from greenlane_work.headers import tried_of
-from greenlane_work.keys import fitted_key
+from greenlane_work.keys import store_key
 from greenlane_work.limits import retries_of_keys
 from greenlane_work.order import NotSent, Order, packed, running, unpacked
 from greenlane_work.settings import WorkSettings
@@ -400,10 +400,7 @@ def _name_callbacks(request: Any) -> None:
 
 
 def _store_key(order: Order) -> str:
-    # The task's name belongs to it: an order may be sent to the merchant and announced to the customer. A task that
-    # replaces itself (`self.replace`) keeps name and id.
-    nesting = order.identity[3]
-    return fitted_key(f"{order.name}/{order.id}" + (f"/{nesting}" if nesting else ""))
+    return store_key(order.name, order.id, order.identity[3])
 
 
 def expected(task: Any) -> tuple[type[BaseException], ...]:

@@ -30,7 +30,7 @@ from greenlane_work.worker.own_retry import away
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
 from greenlane_work.worker.pauses import Pauses
-from greenlane_work.worker.recoveries import Recoveries
+from greenlane_work.worker.probes import Probes
 from greenlane_work.worker.results import forgotten, reserved, scheduled, tell
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.return_pacing import ReturnPacing
@@ -90,8 +90,8 @@ class OrderFlow:
 
             self.parked.shares = SharedLimits(store, upstreams, owner, self._alarm, limit_of=shared, turn=self.turn)
         self.pauses = Pauses(upstreams, owner, self._alarm, keyed=bool(settings.task_key), turn=self.turn)
-        self.recoveries = Recoveries(
-            upstreams, owner, keyed=bool(settings.task_key), elsewhere=self._elsewhere, turn=self.turn
+        self.probes = Probes(
+            upstreams, providers, owner, keyed=bool(settings.task_key), elsewhere=self._elsewhere, turn=self.turn
         )  # fmt: skip
         self.execution = Execution(store, self._retrying, settings, self.pauses.refused)
         self._runs = Runs(
@@ -251,7 +251,7 @@ class OrderFlow:
             revoked = order.request.revoked()
         except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
             self.parked.ended(order, CallOutcome.CANCELLED)
-            self.settlement.bury(order, "malformed", f"it cannot be read: {error!r}", error)
+            self.settlement.bury(order, "malformed", f"it cannot be read: {self.execution.said(error)}", error)
             return
         if revoked:
             self.parked.ended(order, CallOutcome.CANCELLED)
@@ -305,8 +305,7 @@ class OrderFlow:
         else:
             self.totals.done += 1
             self.parked.ended(order, CallOutcome.OK)
-            if order.probe:
-                self.recoveries.probed(order)
+            self.probes.ended(order, well=True)
             self._retrying.succeeded(order.key)
             self._return_pacing.succeeded(order.key)
             self.settlement.settle(order, successful=True)
@@ -315,6 +314,7 @@ class OrderFlow:
 
     def _given_up(self, order: Order, reason: str) -> None:
         self.parked.ended(order, CallOutcome.TIMED_OUT)
+        self.probes.ended(order, well=False)
         self.execution.in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
@@ -333,7 +333,9 @@ class OrderFlow:
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
-        self.parked.ended(order, _outcome(order, error))
+        outcome = _outcome(order, error)
+        self.parked.ended(order, outcome)
+        self.probes.ended(order, well=outcome is CallOutcome.OK)
         if request._already_revoked:
             self._revoked(order)
         elif isinstance(error, Again):
@@ -398,7 +400,10 @@ class OrderFlow:
     def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
         """A word for why, and a sentence."""
         if isinstance(error, Reject):
-            return "rejected", str(error.reason or "the task rejected it")
+            if isinstance(error.reason, BaseException):
+                return "rejected", self.execution.said(error.reason)
+            said = str(error.reason or "")[: self.settings.task_reason_characters]
+            return "rejected", said or "the task rejected it"
         if isinstance(error, Dead):
             return error.reason, str(error)
         attempts = self.execution.attempts_of(order, error)

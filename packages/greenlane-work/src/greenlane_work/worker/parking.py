@@ -133,6 +133,7 @@ class Parking:
         while self.providers is not None and (passes := self.providers.next(self._clock_ns())) is not None:
             order = self._orders[passes.order]
             order.passed = passes
+            self.providers.began(order.number, self._clock_ns(), False)  # its time runs when its call begins
             self._park(order)
         for _ in range(_MOST_A_TURN):
             start = self.upstreams.next(self._clock_ns())
@@ -156,6 +157,10 @@ class Parking:
         order = self._orders[start.order]
         order.stage = Stage.RUNNING
         self.running += 1
+        if self.providers is not None and order.passed is not None:
+            # One call of each merchant may count as slow at a time: a slow merchant does not make its provider slow.
+            alone = self.upstreams.load(order.key)[0] == 1
+            self.providers.began(order.number, self._clock_ns(), alone)
         self._start(order, start)
 
     def _offer(self, order: Order) -> None:
@@ -172,6 +177,8 @@ class Parking:
         now_ns = self._clock_ns()
         if self.shares is not None:
             self.shares.arriving(order.key)
+        if self.providers is not None and (provider := self.providers.look_at(provider_of(order.key))) is not None:
+            self.upstreams.presume(order.key, now_ns, provider.usual_ns)
         self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.begins_until_ns(now_ns))
         if self.shares is not None:
             self.shares.arrived(order.key)

@@ -17,6 +17,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from greenlane import deadline
 from greenlane._native import Start
+from greenlane_work.keys import provider_of
 from greenlane_work.order import Order, Stage, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
@@ -110,7 +111,8 @@ class Runs:
             *((("store", store_ns),) if store_ns else ()),
         )  # fmt: skip
         order.generation += 1
-        order.probe = start.probe
+        levels = ((order.key, start), (f"{provider_of(order.key)}/", order.passed))
+        order.probes = [name for name, level in levels if level is not None and level.probe]
         order.late = ""
         order.over, order.retried = order.name == _CHORD_UNLOCK, False
         self._set_limits(order, start)

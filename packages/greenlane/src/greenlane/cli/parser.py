@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
+from greenlane.errors import without_passwords
 from greenlane.settings.refusal import nearest
 
 __all__ = ["HelpAll", "Parser", "described"]
@@ -35,7 +36,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exits with 2: what is wrong, then one hint."""
         hint = self._nearest(message) or f"see `{self.prog} --help`"
-        self.exit(2, f"{self.prog}: {message}\nhint: {hint}\n")
+        self.exit(2, f"{self.prog}: {without_passwords(message)}\nhint: {hint}\n")
 
     def _nearest(self, message: str) -> str:
         found = re.search(r"invalid choice: '([^']+)'|unrecognized arguments: ([^\s=]+)", message)

@@ -9,6 +9,7 @@ from dataclasses import make_dataclass
 from importlib.metadata import entry_points
 from typing import Final
 
+from greenlane.errors import without_passwords
 from greenlane.settings.lane import LANE_KEYS
 from greenlane.settings.parts import FIRST, PARTS, table_of
 from greenlane.settings.setting import Setting
@@ -37,7 +38,7 @@ def installed() -> type[Settings]:
 
 
 def effective(settings: Settings) -> list[dict[str, object]]:
-    """One row a setting: `setting`, `value`, `unit`, `origin`; lanes as `lanes.NAME.KEY`."""
+    """One row a setting: `setting`, `value`, `unit`, `origin`; lanes as `lanes.NAME.KEY`. Passwords are left out."""
     rows = []
     for setting in settings_of(type(settings)).values():
         rows.append(_effective_row(setting.name, getattr(settings, setting.name), setting, settings.origins))
@@ -104,7 +105,8 @@ def _described_row(distribution: str, name: str, setting: Setting, env: str, fla
 
 def _effective_row(name: str, value: object, setting: Setting, origins: Mapping[str, str]) -> dict[str, object]:
     """A row of the effective settings: its value, and where that came from."""
-    return {"setting": name, "value": _plain(value), "unit": setting.unit, "origin": origins.get(name, DEFAULT)}
+    shown = without_passwords(value) if isinstance(value, str) else _plain(value)
+    return {"setting": name, "value": shown, "unit": setting.unit, "origin": origins.get(name, DEFAULT)}
 
 
 def _plain(value: object) -> object:
