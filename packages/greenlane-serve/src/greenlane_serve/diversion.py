@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,7 @@ from greenlane.errors import SettingsError
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import parse
 
-__all__ = ["MAP", "WHOLE", "Diverted", "change", "keep", "lay", "read"]
+__all__ = ["MAP", "WHOLE", "Diverted", "change", "hidden_by", "keep", "lay", "read"]
 
 #: The front's file.
 MAP: Final = "diverted.map"
@@ -81,6 +82,16 @@ def change(folder: Path, runtime: Runtime, wanted: Diverted) -> Diverted:
         runtime.replace_map(folder / MAP, _lines(after), attempted=_ATTEMPT, named="versions", hint=_NO_MAP)
         _store(folder, after)
     return wanted
+
+
+def hidden_by(shares: Sequence[Diverted], flow: str) -> str:
+    """The route above `flow` that has a share and takes every request of it; "" = none.
+
+    What a route leaves open (`<id>`) is compared as it is written.
+    """
+    match = parse(flow, setting="ROUTE")
+    above = (one.flow for one in takewhile(lambda one: one.flow != flow, shares) if one.share_frac)
+    return next((other for other in above if parse(other, setting="ROUTE").covers(match)), "")
 
 
 def keep(folder: Path, versions: Container[str]) -> None:

@@ -37,6 +37,7 @@ __all__ = [
     "folder_of",
     "is_ours",
     "lead",
+    "leave",
     "live_in",
     "made",
     "place",
@@ -75,6 +76,10 @@ def is_ours(folder: Path) -> bool:
     return (folder / _OURS).exists()
 
 
+# Where this process lives, and the descriptors of its locks.
+_homes: Final[list[tuple[Path, int]]] = []
+
+
 def live_in(folder: Path) -> None:
     """Live there until this process ends; the last one of a service whose parent was killed removes it.
 
@@ -82,7 +87,14 @@ def live_in(folder: Path) -> None:
     """
     if is_ours(folder):
         with contextlib.suppress(OSError):
-            atexit.register(_leave, folder, _locked(folder))
+            _homes.append((folder, _locked(folder)))
+            atexit.register(_leave, *_homes[-1])
+
+
+def leave() -> None:
+    """What is done at the end, now: for a process that is about to be killed."""
+    for folder, fd in _homes:
+        _leave(folder, fd)
 
 
 def remove_left(where: Path) -> None:

@@ -34,6 +34,7 @@ from greenlane_serve.haproxy.front import Doorkeeper, Haproxy, Said
 from greenlane_serve.lanes import Layout, directory_of, layout_of
 from greenlane_serve.places import Places
 from greenlane_serve.processes import Children, Notify, Signals, activated, listen_also
+from greenlane_serve.readers import SlowReaders
 from greenlane_serve.rounds import Rounds
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, Worn, environ_of
@@ -95,7 +96,7 @@ class Tree:
         #: What is looked at by the clock while the service runs. Append before `run`.
         self._renewal = Renewal()
         looped = kind == "asgi" and not self.settings.direct
-        self.rounds = Rounds([Hung(), Stuck(), Worn(), self._renewal, *([Blocked()] if looped else [])])
+        self.rounds = Rounds([Hung(), Stuck(), Worn(), SlowReaders(), self._renewal, *([Blocked()] if looped else [])])
 
     # -- life
 

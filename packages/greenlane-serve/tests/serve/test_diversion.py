@@ -11,7 +11,7 @@ import pytest
 
 from greenlane.errors import ControlError, ServeError, SettingsError
 from greenlane_serve import diversion, folders
-from greenlane_serve.diversion import Diverted, change, keep, read
+from greenlane_serve.diversion import Diverted, change, hidden_by, keep, read
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import layout_of
 from greenlane_serve.settings import ServeSettings
@@ -55,6 +55,19 @@ def test_the_map_holds_what_is_diverted_and_the_file_says_the_same(tmp_path: Pat
     assert not re.search(bikes, "GET:/bikes/7/8")
     assert re.search(spaces, "DELETE:/a b/c")
     assert (tmp_path / diversion.MAP).read_text().splitlines() == told.held
+
+
+@pytest.mark.parametrize(
+    ("above", "share_frac", "flow", "hides"),
+    [("/bikes/*", 0.1, "GET /bikes/7", True), ("/bikes/*", 0, "GET /bikes/7", False),
+     ("GET /bikes/*", 1, "/bikes/7", False), ("/bikes/7", 1, "/bikes/*", False), ("/bikes/*", 1, "/bikes/*", False)],
+)  # fmt: skip
+def test_a_route_that_one_set_before_takes_whole_is_known(
+    above: str, share_frac: float, flow: str, hides: bool
+) -> None:
+    shares = [Diverted("/x", "next", 1), Diverted(above, "next", share_frac), Diverted(flow, "next", 1)]
+    assert hidden_by(shares, flow) == (above if hides else "")
+    assert hidden_by(shares[:1] + shares[:0:-1], flow) == "", "what is set later hides nothing"
 
 
 def test_a_change_names_no_version_again_and_0_takes_it_out(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def divert(served: Served, *flags: str, code: int = 0) -> dict[str, Any]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         given = main(["divert", "route", *flags, "--bind", f"127.0.0.1:{served.port}", "--json"])
     assert given == code, err.getvalue()
-    return json.loads(out.getvalue()) if code == 0 else {"said": err.getvalue()}
+    return {**(json.loads(out.getvalue()) if code == 0 else {}), "said": err.getvalue()}
 
 
 def new(served: Served, path: str, number: int = 20, **headers: str) -> int:
@@ -98,6 +98,16 @@ def test_a_share_outlives_a_reload_and_the_front(served: Served) -> None:
     found = divert(served, "/kept", "--status")["rows"][0]
     assert (found["flow"], found["share_frac"], "@" in found["set_by"]) == ("/kept", 1, True)
     divert(served, "/kept", "--share", "0")
+
+
+def test_of_routes_that_overlap_the_first_one_applies_and_the_command_says_so(served: Served) -> None:
+    assert divert(served, "/boats/*", "--to", "next", "--share", "1%")["said"] == ""
+    said = divert(served, "GET /boats/7", "--to", "next", "--share", "100%")["said"]
+    assert "'GET /boats/7' has no effect: '/boats/*' was set first" in said
+    assert new(served, "/boats/7") < 20
+    divert(served, "/boats/*", "--share", "0")
+    assert new(served, "/boats/7") == 20
+    divert(served, "GET /boats/7", "--share", "0")
 
 
 def test_what_cannot_be_is_named(served: Served) -> None:

@@ -181,6 +181,6 @@ def test_a_connection_that_goes_on_is_not_idle() -> None:
 
 def test_a_trailer_is_part_of_nothing() -> None:
     pytest.importorskip("httptools")
-    assert isinstance(protocol(), type)
+    assert isinstance(protocol(front=True), type)
     _NO_HEAD.append((b"x-forwarded-proto", b"https"))
     assert _NO_HEAD == deque()

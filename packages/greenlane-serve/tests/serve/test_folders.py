@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,19 @@ from greenlane_serve.folders import live_in
 live_in(pathlib.Path(sys.argv[1]))
 print("here", flush=True)
 sys.stdin.read()
+"""
+# Hangs for longer than it may: its application has a thread that does not end.
+HUNG = """
+import os, pathlib, sys, threading
+from greenlane_serve.folders import live_in
+from greenlane_serve.worker.__main__ import end_with_parent
+alive_fd, theirs = os.pipe()
+end_with_parent(alive_fd, 0.0)
+live_in(pathlib.Path(sys.argv[1]))
+threading.Thread(target=threading.Event().wait).start()
+print("here", flush=True)
+sys.stdin.read()
+os.close(theirs)
 """
 
 
@@ -70,6 +84,16 @@ def test_the_last_worker_of_a_killed_parent_takes_it_away(tmp_path: Path) -> Non
             assert folder.exists(), "somebody lives there"
         end(one)
         assert not folder.exists()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_because_it_does_not_end_takes_it_away_before(tmp_path: Path) -> None:
+    with living(PARENT, tmp_path) as (parent, said), living(HUNG, Path(said)) as (hung, _):
+        parent.kill()
+        parent.wait()
+        end(hung)
+        assert hung.returncode == -signal.SIGKILL
+        assert not Path(said).exists()
 
 
 @pytest.mark.slow

@@ -148,7 +148,8 @@ def test_one_command_says_what_is_set_and_why(served: Served) -> None:
 def test_what_goes_leaves_nothing(tmp_path: Path, kind: str, killed: bool) -> None:
     places = Path("/dev/shm"), Path(tempfile.gettempdir())
     before = {folder for place in places for folder in place.glob("greenlane-*")}
-    with Served(tmp_path, f"{APPS_OF[kind]}:app", "workers = 2\n", "--kind", kind) as served:
+    # A worker that hangs is killed a second after `stop_s`: before the test gives up.
+    with Served(tmp_path, f"{APPS_OF[kind]}:app", "workers = 2\nstop_s = 5\n", "--kind", kind) as served:
         until(lambda: "see it: greenlane top --control-dir" in served.process.output)
         found = {folder for place in places for folder in place.glob("greenlane-*")} - before
         ours = {folder for folder in found if holds(folder, served.process.pid)}

@@ -17,6 +17,7 @@ from tests.serve.served import Served
 from tests.serve.wire import KINDS, SETTINGS, Outcome, outcomes, records, talk
 
 from greenlane_serve.haproxy.found import found, version
+from greenlane_serve.haproxy.requests import FORGEABLE, FORGEABLE_BEGUN
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -56,6 +57,15 @@ def test_a_message_in_pieces_is_read_as_a_whole_one(wired: Served) -> None:
         talk(wired.port, *(message[at : at + 3] for at in range(0, len(message), 3)))
         seen = tuple((one["method"], one["target"], one["body"].encode()) for one in records(wired)[before:])
         assert seen in corpus[name].readings
+
+
+def test_no_header_that_others_set_and_applications_believe_gets_through(wired: Served) -> None:
+    names = {*FORGEABLE, *FORGEABLE_BEGUN}
+    before = len(records(wired))
+    talk(wired.port, b"GET / HTTP/1.1\r\nConnection: close\r\nHost: a\r\nX-Client-Version: 7\r\n",
+         b"".join(f"{name.title()}: forged\r\n".encode() for name in names), b"\r\n")  # fmt: skip
+    (seen,) = records(wired)[before:]
+    assert names.isdisjoint(seen["headers"]) and seen["headers"]["x-client-version"] == "7"
 
 
 def mutant(chance: random.Random) -> bytes:

@@ -9,12 +9,12 @@ import argparse
 import getpass
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from greenlane.cli.settings_flags import effective_settings
 from greenlane.errors import ServeError
-from greenlane_serve.diversion import Diverted, change, read
+from greenlane_serve.diversion import Diverted, change, hidden_by, read
 from greenlane_serve.folders import folder_of
 from greenlane_serve.haproxy.runtime import Row as Counted
 from greenlane_serve.haproxy.runtime import Runtime
@@ -31,13 +31,14 @@ COLUMNS: Final = ("group", "side", "workers", "current", "queued", "requests", "
 
 
 def run(
-    arguments: argparse.Namespace, share_frac: float | None
+    arguments: argparse.Namespace, share_frac: float | None, say: Callable[[str], None]
 ) -> tuple[Sequence[tuple[Diverted, float | None]], list[Row]]:
     """Set or read the share of a route.
 
     Args:
         arguments: `route`, `to`, and the settings' flags.
         share_frac: 0 to 1; None = change nothing.
+        say: takes a line for the user.
 
     Returns:
         Shares, each with the seconds that setting it took (None = it was not set now), and one row for each group.
@@ -55,6 +56,9 @@ def run(
         began_s = time.monotonic()
         set_now = change(folder, runtime, wanted)
         shares = [(set_now, time.monotonic() - began_s)]
+        if share_frac and (above := hidden_by(read(folder), set_now.flow)):
+            say(f"greenlane: {set_now.flow!r} has no effect: {above!r} was set first and takes all its requests; "
+                f"give that one the share 0")  # fmt: skip
     return shares, [_group_row(row, runtime) for row in groups]
 
 

@@ -46,19 +46,22 @@ _HOPS: Final = 5
 # What fronts write: us, and ms or s.ms. An older time is not our wait, as for the workers.
 _STARTS: Final = (("[0-9]{16}", 1), ("[0-9]{10}[.]?[0-9]{3}", 1000))
 _OLDEST_US: Final = 600_000_000
-# What applications and servers commonly believe: how names begin, and names. SCRIPT_NAME and the like have an
+# What applications and servers commonly believe: how names begin or end, and names. SCRIPT_NAME and the like have an
 # underscore, and such names never get through. One line each, since a regular expression on every name costs 20 us.
-_FORGEABLE_BEGIN: Final = ("x-forwarded", "x-original-", "cf-connecting-ip")
-#: Those in use that begin so, except what a front sets itself.
+_FORGEABLE_PARTS: Final = (
+    ("x-forwarded", "beg"), ("x-original-", "beg"), ("cf-connecting-ip", "beg"), ("x-real-", "beg"),
+    ("-client-ip", "end"),
+)  # fmt: skip
+#: Those in use that begin or end so, except what a front sets itself.
 FORGEABLE_BEGUN: Final = (
     "x-forwarded-host", "x-forwarded-port", "x-forwarded-prefix", "x-forwarded-server", "x-forwarded-ssl",
     "x-forwarded-scheme", "x-forwarded-protocol", "x-forwarded-uri", "x-forwarded-by", "x-forwarded-user",
     "x-original-url", "x-original-uri", "x-original-host", "x-original-for", "x-original-proto", "x-original-method",
-    "cf-connecting-ip", "cf-connecting-ipv6",
+    "cf-connecting-ip", "cf-connecting-ipv6", "x-real-ip", "x-real-port", "x-client-ip", "x-cluster-client-ip",
+    "true-client-ip", "fastly-client-ip",
 )  # fmt: skip
 FORGEABLE: Final = (
-    "forwarded", "x-real-ip", "x-real-port", "x-client-ip", "x-cluster-client-ip", "true-client-ip",
-    "fastly-client-ip", "x-scheme", "x-url-scheme", "x-script-name", "x-rewrite-url", "front-end-https",
+    "forwarded", "x-scheme", "x-url-scheme", "x-script-name", "x-rewrite-url", "front-end-https",
 )  # fmt: skip
 
 
@@ -81,8 +84,8 @@ def client_lines(trust: Trust) -> Iterator[str]:
     if trust.networks or trust.unix:
         yield from _believed(trust)
         strangers = f" if !{_PROXIED}"
-    for begins in _FORGEABLE_BEGIN:
-        yield f"http-request del-header {begins} -m beg{strangers}"
+    for part, where in _FORGEABLE_PARTS:
+        yield f"http-request del-header {part} -m {where}{strangers}"
     for name in (*FORGEABLE, *trust.deadline_headers):
         yield f"http-request del-header {name}{strangers}"
     if strangers:

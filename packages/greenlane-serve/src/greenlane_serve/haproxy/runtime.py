@@ -13,11 +13,11 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from greenlane.errors import ServeError
 
-__all__ = ["RUNTIME_SOCKET", "Row", "Runtime"]
+__all__ = ["RUNTIME_SOCKET", "Row", "Runtime", "Stream"]
 
 #: What a ServeError names when the socket does not answer.
 RUNTIME_SOCKET: Final = "runtime socket"
@@ -27,6 +27,9 @@ _READ_BYTES: Final = 65536
 _PIECE: Final = 8000
 # A key of a map of expressions on method and path, which are never empty.
 _MATCHES_NOTHING: Final = "^$"
+# A stream of `show sess` whose client takes nothing more at the moment: the time-out of its writing runs. It is in
+# another place since 2.8.
+_BLOCKED: Final = re.compile(r"(0x\w+): .* fe=(\S+) .*(?: rp\[[^]]*,wx=\w| scf=\[[^]]*,wex=\w)")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,14 @@ class Row:
     queue_ms: int
     answer_ms: int
     total_ms: int
+
+
+class Stream(NamedTuple):
+    """One request of a client, or one WebSocket."""
+
+    # Where HAProxy has it: another one's later. And its number, which never comes again.
+    address: str
+    number: str
 
 
 class Runtime:
@@ -98,6 +109,26 @@ class Runtime:
         """Whether no request is in progress: connections between two requests have no stream."""
         streams = [line for line in self.ask("show sess").splitlines() if line.startswith("0x")]
         return all(" fe=GLOBAL " in line for line in streams)
+
+    def unread(self, frontend: str) -> dict[Stream, int]:
+        """Streams whose client does not take at once what there is for it, and how many bytes it has taken.
+
+        What waits for a server, or has nothing to say, is not among them. Cost: 4 us of the front for each request in
+        progress, 50 us for each of these.
+        """
+        blocked = [found[1] for line in self.ask("show sess").splitlines()
+                   if (found := _BLOCKED.match(line)) and found[2] == frontend]  # fmt: skip
+        unread: dict[Stream, int] = {}
+        for piece in _pieces([f"show sess {one};" for one in blocked]):
+            for dump in re.split(r"^(?=0x)", self.ask(piece.replace("\n", " ")), flags=re.MULTILINE):
+                head = re.match(r"(0x\w+): .* id=(\d+) ", dump)
+                if head and (taken := _taken(dump)) is not None:
+                    unread[Stream(head[1], head[2])] = taken
+        return unread
+
+    def end(self, stream: Stream) -> None:
+        """Close the client's connection, or its stream of HTTP/2. Nothing if it has ended."""
+        self.ask(f"shutdown session {stream.address}")
 
     def pid(self) -> int:
         """Process id of the HAProxy that answers; 0 = it does not say."""
@@ -175,6 +206,20 @@ def _pieces(lines: Sequence[str]) -> Iterator[str]:
         piece += f"{line}\n"
     if piece:
         yield piece
+
+
+def _taken(dump: str) -> int | None:
+    """What the client of a stream has taken; None = there is nothing for it.
+
+    Since 3.4 HAProxy counts it. Before, it is what came from the server less what still waits. In 2.6 alone a
+    WebSocket on which nobody has spoken looks blocked although nothing waits.
+    """
+    if told := re.search(r"^ +scf=.* out=(\d+)", dump, re.MULTILINE):
+        return int(told[1])
+    answer = re.search(r"^ +res=.* total=(\d+)\)\s+an_exp=\S+( rex=)?.*? o=(\d+) ", dump, re.MULTILINE | re.DOTALL)
+    if answer is None or (answer[2] and answer[3] == "0"):
+        return None
+    return int(answer[1]) - int(answer[3])
 
 
 def _row(line: dict[str, str]) -> Row:

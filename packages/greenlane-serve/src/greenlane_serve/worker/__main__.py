@@ -117,7 +117,10 @@ def end_with_parent(alive_fd: int, stop_s: float, front: Path | None = None) -> 
             with contextlib.suppress(OSError, ValueError):
                 os.kill(int(front.read_text()), signal.SIGTERM)
         unpatched.sleep(stop_s + _MORE_S)
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            folders.leave()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     unpatched.start_new_thread(watch, ())
 

@@ -98,8 +98,9 @@ def serve(
 
     keepalive_s = _DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S
     config = uvicorn.Config(
-        entry, interface="asgi3", http=protocol(), timeout_keep_alive=keepalive_s, proxy_headers=False,
-        log_level=found.log_level, access_log=False, timeout_graceful_shutdown=max(1, round(stop_s)),
+        entry, interface="asgi3", http=protocol(front=not found.direct), timeout_keep_alive=keepalive_s,
+        proxy_headers=False, log_level=found.log_level, access_log=False,
+        timeout_graceful_shutdown=max(1, round(stop_s)),
     )  # fmt: skip
     Server(config).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])
 

@@ -19,8 +19,11 @@ _ANSWER: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-
 _LOOKS: Final = 8
 
 
-def protocol() -> Any:
+def protocol(*, front: bool) -> Any:
     """What uvicorn's setting `http` gets: its protocol on httptools if that is installed, else its own choice (h11).
+
+    The front half-closes a connection whose client it has ended for reading too slowly: what is still to be written
+    is given up. Without a front a client may do so, and gets its answer.
 
     With httptools a trailer field is reported like a header field, and becomes one: `X-Forwarded-Proto` after the body
     would be believed, although the front has never let it stand in the head.
@@ -45,7 +48,11 @@ def protocol() -> Any:
             if not self.transport.is_closing():
                 self.flow.resume_reading()
 
-    return Protocol
+    class BehindFront(Protocol):
+        def eof_received(self) -> None:
+            self.transport.abort()
+
+    return BehindFront if front else Protocol
 
 
 class LateClients:

@@ -107,7 +107,8 @@ def _route(arguments: argparse.Namespace, output: Output) -> int:
 
     with needed("serve", "divert a route"):
         from greenlane_serve.cli import divert_route
-    shares, groups = divert_route.run(arguments, None if arguments.status else parsed_share(arguments.share))
+    share_frac = None if arguments.status else parsed_share(arguments.share)
+    shares, groups = divert_route.run(arguments, share_frac, output.say)
     rows = [*(_share_row(*each) for each in shares), *groups]
     columns = {"share": _COLUMNS["share"], "group": divert_route.COLUMNS}
     _show(rows, columns, output, json=arguments.json)

@@ -1,4 +1,4 @@
-"""How long a body may still be waited for: a bound between two pieces, and on the mean rate."""
+"""How long a client may still be waited for: a bound on one wait, and on the rate."""
 
 from __future__ import annotations
 
@@ -6,29 +6,25 @@ __all__ = ["Pace"]
 
 
 class Pace:
-    """Of one request's body. Counts only time in which somebody waited for the client, not the application's own.
+    """Of one message. Counts only time in which somebody waited for the client, not the application's own.
+
+    Bytes give back the time that their least rate allows, but never more than `timeout_s`: a client that was fast
+    cannot be slow for longer afterwards.
 
     Args:
-        timeout_s: longest wait for a piece, and what a client has before its mean rate counts.
-        bytes_per_s: least mean rate after that; 0 = any.
+        timeout_s: longest wait for a piece, and what a client may fall behind the rate.
+        bytes_per_s: least rate; 0 = any.
     """
 
-    __slots__ = ("_bytes", "_bytes_per_s", "_timeout_s", "_waited_s")
+    __slots__ = ("_bytes_per_s", "_timeout_s", "left_s")
 
     def __init__(self, timeout_s: float, bytes_per_s: int) -> None:
         self._timeout_s = timeout_s
         self._bytes_per_s = bytes_per_s
-        self._bytes = 0
-        self._waited_s = 0.0
+        #: Longest wait for the next piece; 0 or less = the client is too slow.
+        self.left_s = timeout_s
 
     def took(self, size_bytes: int, waited_s: float) -> None:
         """Note a piece and what it was waited for."""
-        self._bytes += size_bytes
-        self._waited_s += waited_s
-
-    @property
-    def left_s(self) -> float:
-        """Longest wait for the next piece; 0 or less = the client is too slow."""
-        if not self._bytes_per_s:
-            return self._timeout_s
-        return min(self._timeout_s, self._timeout_s + self._bytes / self._bytes_per_s - self._waited_s)
+        if self._bytes_per_s:
+            self.left_s = min(self._timeout_s, self.left_s - waited_s + size_bytes / self._bytes_per_s)

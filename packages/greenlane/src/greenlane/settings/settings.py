@@ -244,8 +244,10 @@ class Settings:
         unit="s", low=0.1, high=3600, reason="Arbitrary; a phone that changes networks is back within it.",
     )  # fmt: skip
     body_bytes_per_s: int = declare(
-        500, "Least mean rate of a request's body after the first `body_timeout_s`; 0 = none.",
-        low=0, high=1_000_000_000, reason="A client that sends one byte now and then could hold a worker indefinitely.",
+        500, "Least rate of a request's body, and with `greenlane serve` of an answer that waits for its client. A "
+        "client may fall behind it by `body_timeout_s`; 0 = none.",
+        low=0, high=1_000_000_000,
+        reason="A client that sends or reads one byte now and then could hold a worker indefinitely.",
     )  # fmt: skip
     proxy_protocol: bool = declare(
         False, "Connections of `trusted_proxies` to `greenlane serve` begin with the PROXY protocol (version 1 or 2).",

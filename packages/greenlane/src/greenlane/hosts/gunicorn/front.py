@@ -15,7 +15,7 @@ import contextlib
 import socket
 import time
 from _socket import socket as RawSocket
-from select import POLLHUP, poll
+from select import POLLHUP, POLLRDHUP, poll
 from typing import Any, Final
 
 from greenlane._native import recv_now
@@ -318,17 +318,20 @@ class Front:
     def _look_for_gone(self) -> None:
         """Find the requests whose clients have left: the front of the service closes its connection to us.
 
-        On a Unix socket only a close hangs up: a half-closed one does not.
+        It half-closes one whose client it has ended for reading too slowly: a thread that writes to it is let go.
         """
         look = poll()
         for conn in list(self._connections.values()):
             if conn.stage == BUSY and not conn.gone:
-                look.register(conn.fd, 0)
+                look.register(conn.fd, POLLRDHUP)
         for fd, event in look.poll(0):
             found = self._connections.get(fd)
-            if found is None or found.stage != BUSY or not event & POLLHUP:
+            if found is None or found.stage != BUSY or not event & (POLLHUP | POLLRDHUP):
                 continue
             found.gone = True
+            if not event & POLLHUP:
+                with contextlib.suppress(OSError):
+                    _shutdown(found.sock, socket.SHUT_RDWR)
             if self._pool.withdraw(found):
                 self._worker.note("unstarted")
                 if found.claim is not None:
