@@ -34,6 +34,8 @@ pub struct PermitRule {
     pub wait_max_ns: u64,
     /// Own CPU after which a holder no longer counts, ns.
     pub share_ns: u64,
+    /// Own CPU after which a holder stands still while somebody is before it, ns; the most = never.
+    pub allowance_ns: u64,
     /// Switch interval while a permit is held and at most two threads want the GIL, ns.
     pub interval_ns: u64,
     /// Phases of a route that are told apart.
@@ -113,8 +115,6 @@ pub struct SetUp {
     pub lanes: Vec<Lane>,
     /// Lane of each route of the model.
     pub lane_of: Vec<usize>,
-    /// Calls that a process makes at once, by upstream of the model; 0 = any number.
-    pub upstream_limits: Vec<u32>,
     pub bulkheads: Option<Bulkheads>,
     /// Processes for work that is placed in one.
     pub pool: u32,

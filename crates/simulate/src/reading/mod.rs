@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_profile_is_read_with_its_laws_and_shares() {
         let set_up = r#"{"host": "threads", "lanes": [{"routes": ["a"], "kind": "hard", "processes": 1}],
-            "processes": 2, "upstream_limits": {"db": 3}, "placement": {"a": "process"}}"#;
+            "processes": 2, "placement": {"a": "process"}}"#;
         let read = model_and_set_up(PROFILE.as_bytes(), set_up.as_bytes());
         let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let shares: Vec<f64> = model.routes[0].shares().map(|(share, _)| share).collect();
@@ -71,7 +71,7 @@ mod tests {
             (model.steps[0].mean_ns, model.steps[4].law),
             (1_500_000, Law::Exponential)
         );
-        assert_eq!((set_up.lane_of, set_up.upstream_limits), (vec![1], vec![3]));
+        assert_eq!(set_up.lane_of, vec![1]);
     }
 
     #[test]
@@ -98,7 +98,9 @@ mod tests {
                 "a number from 1 to 1000000000".into()
             )
         );
-        let limits = r#"{"host": "threads", "upstream_limits": {"cache": 3}}"#;
+        let limits = r#"{"host": "celery", "upstream_limits": {"cache": 3}}"#;
         assert_eq!(wrong(PROFILE, limits).0, "set_up.upstream_limits.cache");
+        let limits = r#"{"host": "threads", "upstream_limits": {"db": 3}}"#;
+        assert_eq!(wrong(PROFILE, limits).0, "set_up.upstream_limits");
     }
 }

@@ -14,10 +14,9 @@ impl Placement {
         let mut found = HashMap::new();
         for (name, place) in at.object()? {
             let work = match place.text()? {
-                "inline" => Work::Cpu,
                 "thread" => Work::Thread,
                 "process" => Work::Process,
-                _ => return place.wrong("one of inline, thread, process"),
+                _ => return place.wrong("thread or process"),
             };
             found.insert(name.to_owned(), work);
         }
@@ -26,7 +25,7 @@ impl Placement {
 
     fn of(&self, route: &str, work: Work) -> Work {
         match (self.0.get(route), work) {
-            (Some(Work::Cpu) | None, _) | (_, Work::Io { .. }) => work,
+            (None, _) | (_, Work::Io { .. }) => work,
             // What releases the GIL anyway is no work for the one thread that shares it.
             (Some(Work::Thread), Work::Free) => work,
             (Some(&place), _) => place,

@@ -105,16 +105,14 @@ impl World<'_> {
     /// What has come of it.
     pub fn report(self, jobs: u64) -> Report {
         let ns = self.now_ns.max(1) as f64;
-        let process = |one: &Process| (one.busy_ns as f64 / ns, one.done);
+        let busy_frac = |one: &Process| one.busy_ns as f64 / ns;
         let central = self.set_up.queue == Queue::Central;
         Report {
             seconds: ns / 1e9,
-            counted_seconds: self.tally.span_ns() as f64 / 1e9,
             jobs: self.tally.ended(),
             unfinished: jobs - self.tally.ended().min(jobs),
             in_progress: self.jobs.count() as u64,
-            events: self.events,
-            processes: self.processes.iter().map(process).collect(),
+            busy_frac: self.processes.iter().map(busy_frac).collect(),
             at_once: if central {
                 self.processes[0].at_once
             } else {
@@ -158,7 +156,7 @@ impl World<'_> {
                     self.arrive(one.route as usize, one.sequence);
                 }
             }
-            Event::CallOver { job } => self.call_over(job),
+            Event::CallOver { job } => self.go_on(job),
             Event::PermitOver { job, wait } => self.permit_over(job, wait),
             Event::HoldOver { process } => self.hold_over(process as usize),
             Event::Looks => self.looks(),

@@ -4,6 +4,7 @@ use crate::jobs::{Between, Job};
 use crate::model::Work;
 use crate::tally::Outcome;
 use crate::world::World;
+use greenlane_policy::threads::learned;
 
 impl World<'_> {
     /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
@@ -35,6 +36,7 @@ impl World<'_> {
             wait: 0,
             fresh: true,
             holds: false,
+            asked: false,
             between: None,
             placed: false,
             releases: 0,
@@ -112,12 +114,17 @@ impl World<'_> {
         let span_ns = job.due_ns.saturating_sub(job.arrival_ns);
         let late = job.due_ns != 0 && took_ns > span_ns;
         let which = (job.index, job.route);
-        self.tally.end(self.now_ns, which, outcome, took_ns, late);
+        self.tally.end(which, outcome, took_ns, late);
         let one = &mut self.processes[process];
         one.in_flight -= 1;
-        one.done += u64::from(outcome == Outcome::Done);
-        if let (Some(shed), Outcome::Done) = (one.sheds.get_mut(lane), outcome) {
-            shed.served(self.now_ns - job.began_ns, span_ns);
+        if outcome == Outcome::Done {
+            if let Some(shed) = one.sheds.get_mut(lane) {
+                shed.served(self.now_ns - job.began_ns, span_ns);
+            }
+            if let Some(permits) = &mut one.permits {
+                let asked = &mut permits.asked[job.route as usize];
+                *asked = Some(learned(*asked, job.asked));
+            }
         }
         self.front.in_progress[lane] -= 1;
         self.place_free(process);

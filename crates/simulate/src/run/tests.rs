@@ -185,6 +185,59 @@ fn a_light_phase_that_turns_out_heavy_counts_as_a_long_holder_beside_which_a_sho
     assert!((1.0..4.0).contains(&waited_ms), "{waited_ms}");
 }
 
+/// Latency and wait for a permit, ms, of a request of 400 ms, and the CPU of all of its route, ms. 10 ms after it so many
+/// of 8 ms come. Both routes are known by then.
+fn stopped(shorts: usize, preempt_ms: u32) -> (f64, f64, f64) {
+    let mut recorded: Vec<Value> = (0..10).map(|at| json!([at * 500, at % 2, 0])).collect();
+    recorded.push(json!([10_000, 0, 0]));
+    recorded.extend((0..shorts).map(|_| json!([10_010, 1, 0])));
+    let profile = json!({"arrivals": {"recorded": recorded}, "routes": [
+        {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 400]]}]},
+        {"route": "short", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 8]]}]},
+    ]});
+    let mut rules = rules();
+    rules["permits"]["share_ns"] = json!(1e9);
+    let set_up = json!({"host": "permits", "preempt_ms": preempt_ms, "rules": rules});
+    let report = ran(&profile, set_up, 11 + shorts as u64);
+    let long = &report.routes[0].tally;
+    let waited_ms = long.waits_ns[Cause::Permit as usize] as f64 / 1e6;
+    let cpu_ms = long.cpu_ns as f64 / 1e6;
+    (long.latency.max_ns() as f64 / 1e6, waited_ms, cpu_ms)
+}
+
+#[test]
+fn a_holder_over_its_allowance_stands_still_for_a_short_phase_and_pays_for_the_stop() {
+    let (latency_ms, waited_ms, cpu_ms) = stopped(3, 20);
+    assert!((waited_ms - 24.0).abs() < 0.1, "{waited_ms}");
+    assert!((latency_ms - 424.0).abs() < 2.5, "{latency_ms}");
+    assert!((cpu_ms - 6.0 * 400.0 - 0.058).abs() < 1e-6, "{cpu_ms}");
+    assert_eq!((stopped(3, 0).1, stopped(3, 0).2), (0.0, 2400.0));
+}
+
+#[test]
+fn a_stop_ends_after_a_second() {
+    let (_, waited_ms, _) = stopped(126, 20);
+    assert!((waited_ms - 1000.0).abs() < 1e-6, "{waited_ms}");
+}
+
+#[test]
+fn in_lasting_overload_light_requests_have_threads_and_heavy_ones_wait_for_them() {
+    let quotes = 1.3 * 1000.0 / 16.0;
+    let mut profile = pricing();
+    profile["routes"][1]["rate_per_s"] = json!(quotes);
+    let run = |host: &str| ran(&profile, json!({"host": host, "limit": 64}), 20_000);
+    let (permits, threads) = (run("permits"), run("threads"));
+    let waited_ms = |report: &Report, route: usize| {
+        let tally = &report.routes[route].tally;
+        tally.waits_ns[Cause::Queue as usize] as f64 / 1e6 / tally.counts.done as f64
+    };
+    assert!(waited_ms(&permits, 0) < 10.0, "{}", waited_ms(&permits, 0));
+    assert!(waited_ms(&threads, 0) > 1000.0);
+    assert!(waited_ms(&permits, 1) > 1000.0);
+    // The permit has work all the time: heavy ones end no later.
+    assert!(mean_ms(&permits, 1) < 1.1 * mean_ms(&threads, 1));
+}
+
 /// (since which ms of the run, us) of each switch interval that is in force in the process, one after the other.
 fn intervals(profile: &Value, set_up: Value) -> Vec<(u64, u64)> {
     let (model, set_up) = read(profile, set_up);
@@ -332,16 +385,7 @@ fn a_hard_lane_is_untouched_by_others_and_a_soft_one_may_use_all() {
     assert!(p99_ms(&hard, 0) < 400.0, "{}", p99_ms(&hard, 0));
     let soft = run("soft", 10);
     assert!(mean_ms(&soft, 1) < mean_ms(&hard, 1) * 1.5);
-    assert_eq!(hard.processes.len(), 3);
-}
-
-#[test]
-fn a_limit_of_calls_to_an_upstream_makes_them_wait() {
-    let profile = json!({"routes": [{"route": "a", "rate_per_s": 150, "upstreams": ["db"],
-        "sequences": [{"steps": [["io", 10, 0, "exponential"]]}]}]});
-    let inside = json!({"host": "threads", "upstream_limits": {"db": 2}});
-    let expected_ms = 10.0 / (1.0 - 0.75 * 0.75); // M/M/2
-    assert!((mean_ms(&ran(&profile, inside, 200_000), 0) / expected_ms - 1.0).abs() < 0.04);
+    assert_eq!(hard.busy_frac.len(), 3);
 }
 
 #[test]
@@ -374,12 +418,16 @@ fn more_processes_than_cores_share_them() {
 
 #[test]
 fn heavy_work_beside_a_loop_leaves_the_loop_to_others() {
-    let run = |place: &str| {
-        let set_up =
-            json!({"host": "asyncio", "placement": {"quote": place}, "switch_interval_ms": 0.5});
+    let run = |place: Value| {
+        let set_up = json!({"host": "asyncio", "placement": place, "switch_interval_ms": 0.5});
         ran(&pricing(), set_up, 40_000)
     };
-    let (inline, thread, process) = (run("inline"), run("thread"), run("process"));
+    let [inline, thread, process] = [
+        json!({}),
+        json!({"quote": "thread"}),
+        json!({"quote": "process"}),
+    ]
+    .map(run);
     assert!(p99_ms(&inline, 0) > 400.0, "{}", p99_ms(&inline, 0));
     assert!(p99_ms(&thread, 0) < 320.0, "{}", p99_ms(&thread, 0));
     assert!(p99_ms(&process, 0) < 308.0, "{}", p99_ms(&process, 0));

@@ -51,7 +51,7 @@ class SetUp:
     #: Refuse early what would come too late.
     shed: bool = False
     lanes: tuple[SetUpLane, ...] = ()
-    #: Calls of an upstream at once, by its name: a process's own limit, or under Celery a bulkhead over all.
+    #: Calls of an upstream at once, by its name: a bulkhead over all processes, of Celery only.
     upstream_limits: Mapping[str, int] = field(default_factory=dict)
     #: Where heavy work of a route runs: thread (the process's one native thread) or process (one of `pool`).
     placement: Mapping[str, str] = field(default_factory=dict)

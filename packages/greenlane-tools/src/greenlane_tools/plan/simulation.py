@@ -15,7 +15,7 @@ The set-up is a mapping with these keys; only `host` must be there:
                             `interval_ms` of the settings, longer where many want the GIL, and never beyond this
     shed                    true = by the production's rule
     lanes                   [{name, routes, kind, processes, priority}]; kind soft or hard
-    upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
+    upstream_limits         celery: {upstream: calls at once}, a bulkhead over all processes
     placement, pool         {route: "thread" or "process"}; processes for it (1)
     costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {door_releases, request_releases,
                             call_releases}; each 0. How often a thread loses the GIL in a short call, where others
@@ -108,20 +108,15 @@ class SimulatedRoute:
 class Simulated:
     """A run."""
 
-    #: Of simulated time; and from the end of the first counted request to that of the last.
+    #: Of simulated time.
     seconds: float
-    counted_seconds: float
-    jobs: int
     #: Counted requests that never ended.
     unfinished: int
     #: Requests in progress at the end; thousands = more comes than is served.
     in_progress: int
-    events: int
     #: Mean share of the time in which a process computes under its GIL, and the same by process.
     cpu_frac: float
     process_cpu_frac: tuple[float, ...]
-    #: Requests that the front gives a process at once; 0 = it does not decide.
-    at_once: int
     routes: tuple[SimulatedRoute, ...]
 
     def route(self, name: str) -> SimulatedRoute:
@@ -238,14 +233,10 @@ class _Stopped(Exception):
 def _simulated(found: Mapping[str, Any]) -> Simulated:
     return Simulated(
         seconds=found["seconds"],
-        counted_seconds=found["counted_seconds"],
-        jobs=found["jobs"],
         unfinished=found["unfinished"],
         in_progress=found["in_progress"],
-        events=found["events"],
         cpu_frac=found["cpu_frac"],
-        process_cpu_frac=tuple(each["cpu_frac"] for each in found["processes"]),
-        at_once=found["at_once"],
+        process_cpu_frac=tuple(found["process_cpu_frac"]),
         routes=tuple(_route(each) for each in found["routes"]),
     )
 
