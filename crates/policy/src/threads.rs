@@ -14,12 +14,12 @@ pub enum Turn {
     Heavy,
 }
 
-/// With so many busy threads of `most`, one more request may have to wait.
+/// With this many busy threads of `most`, one more request may have to wait.
 pub fn nearly_full(most: usize) -> usize {
     most - most / 4
 }
 
-/// Whose turn it is in a pool of `most` threads; None = nobody's, or there is no thread for him.
+/// Whose turn it is in a pool of `most` threads; None = nobody's, or there is no thread for it.
 ///
 /// `light`, `heavy`: when the head of each queue came, by any count; `waiting`: phases that wait for a permit.
 pub fn turn(

@@ -1,6 +1,5 @@
 //! Requests in progress, in places that are used again.
 
-use super::random::Stream;
 use std::ops::{Index, IndexMut};
 
 /// Moments in which a thread needs the GIL and does nothing with it.
@@ -31,7 +30,6 @@ pub struct Job {
     pub left_ns: u64,
     /// CPU of its phases that have ended, ns.
     pub attained_ns: u64,
-    pub stream: Stream,
     pub route: u32,
     pub step: u32,
     pub end: u32,

@@ -22,8 +22,6 @@ pub struct Report {
     pub in_progress: u64,
     /// By process: share of the time in which it computes under its GIL.
     pub busy_frac: Vec<f64>,
-    /// Requests at once that the front gives each process; 0 = it does not decide.
-    pub at_once: u32,
     pub routes: Vec<RouteReport>,
 }
 

@@ -2,7 +2,6 @@
 
 use greenlane_policy::at_once::AtOnceRule;
 use greenlane_policy::shed::ShedRule;
-use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
 
 /// What a process does with several requests.
@@ -69,16 +68,6 @@ pub struct Lane {
     pub priority: i64,
 }
 
-/// Calls held back before their upstream, by the production's rule: each request is an order of its upstream's key.
-#[derive(Clone, Debug)]
-pub struct Bulkheads {
-    /// Calls in progress at once over all upstreams.
-    pub slots: u32,
-    pub general: Rule,
-    /// Fixed limits, by upstream of the model; 0 = the general rule holds.
-    pub limits: Vec<u32>,
-}
-
 /// What the machine adds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Costs {
@@ -115,7 +104,8 @@ pub struct SetUp {
     pub lanes: Vec<Lane>,
     /// Lane of each route of the model.
     pub lane_of: Vec<usize>,
-    pub bulkheads: Option<Bulkheads>,
+    /// Calls are held back before their upstream: in progress at once over all, and by upstream of the model (0 = any).
+    pub bulkheads: Option<(u32, Vec<u32>)>,
     /// Processes for work that is placed in one.
     pub pool: u32,
     pub costs: Costs,

@@ -85,7 +85,7 @@ impl<'a> World<'a> {
         let beside = model
             .steps
             .iter()
-            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0);
+            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.ns > 0);
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
         let numbers = at_once(model, set_up);
         let process = |index: usize| process(model, set_up, numbers[index]);
@@ -100,7 +100,7 @@ impl<'a> World<'a> {
             source: Source::new(model, seed, load),
             tally: Tally::new(model.routes.len(), warm, jobs),
             pool: Pool::default(),
-            bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
+            bulkheads: bulkheads.map(|(slots, limits)| Bulkheads::new(model, *slots, limits)),
             cpu_first: !set_up.host.loops(),
             waits: 0,
             events: 0,

@@ -1,7 +1,7 @@
 //! How it is served: a set-up's host, processes, queue, lanes, limits and costs.
 
 use super::at::{At, Read, MOST, MOST_MS, MOST_PROCESSES};
-use super::rules::{at_once_rule, bulkheads, permit_rule, shed_rule};
+use super::rules::{at_once_rule, permit_rule, shed_rule};
 use crate::model::Model;
 use crate::set_up::{Costs, Host, Kind, Lane, Queue, SetUp};
 
@@ -49,7 +49,7 @@ pub fn set_up(at: &At<'_>, model: &Model) -> Read<SetUp> {
         lanes,
         lane_of,
         bulkheads: upstream_limits(at, model)?
-            .map(|limits| bulkheads(processes as u32 * limit.max(at_once).max(1), limits)),
+            .map(|limits| (processes as u32 * limit.max(at_once).max(1), limits)),
         pool: at.of("pool").count(0.0, MOST_PROCESSES, 1)?,
         costs: costs(&at.of("costs"))?,
     })

@@ -51,9 +51,8 @@ impl World<'_> {
         let job = &mut self.jobs[id];
         let step = self.model.steps[job.step as usize];
         job.step += 1;
-        let over_ns = self.now_ns + step.draw(&mut job.stream);
         let event = Event::CallOver { job: id };
-        self.timers.push(over_ns, Class::Other, event);
+        self.timers.push(self.now_ns + step.ns, Class::Other, event);
     }
 
     /// A request goes on where its process runs what is ready.

@@ -24,7 +24,7 @@ use crate::heap::Class;
 use crate::model::{Arrivals, Came, Model};
 use crate::process::Process;
 use crate::report::{Report, RouteReport};
-use crate::set_up::{Queue, SetUp};
+use crate::set_up::SetUp;
 use crate::world::{Event, World};
 
 /// Events between two looks at whether somebody wants the run to stop: some 10 ms.
@@ -106,18 +106,12 @@ impl World<'_> {
     pub fn report(self, jobs: u64) -> Report {
         let ns = self.now_ns.max(1) as f64;
         let busy_frac = |one: &Process| one.busy_ns as f64 / ns;
-        let central = self.set_up.queue == Queue::Central;
         Report {
             seconds: ns / 1e9,
             jobs: self.tally.ended(),
             unfinished: jobs - self.tally.ended().min(jobs),
             in_progress: self.jobs.count() as u64,
             busy_frac: self.processes.iter().map(busy_frac).collect(),
-            at_once: if central {
-                self.processes[0].at_once
-            } else {
-                0
-            },
             routes: self
                 .model
                 .routes

@@ -12,9 +12,10 @@ impl World<'_> {
         let arrival_ns = self.now_ns;
         let (index, mut stream) = self.source.begin(route);
         let of_route = &self.model.routes[route];
-        // Drawn in any case: what a request draws after it must not depend on who chose.
-        let drawn = of_route.draw(&mut stream);
-        let sequence = sequence.map_or(drawn, |number| of_route.sequence(number));
+        let sequence = match sequence {
+            Some(number) => of_route.sequence(number as usize),
+            None => of_route.draw(&mut stream),
+        };
         self.jobs.add(Job {
             index,
             arrival_ns,
@@ -27,7 +28,6 @@ impl World<'_> {
             burst_ns: 0,
             left_ns: 0,
             attained_ns: 0,
-            stream,
             route: route as u32,
             step: sequence.first,
             end: sequence.end,
@@ -64,7 +64,7 @@ impl World<'_> {
             }
             Work::Free | Work::Thread | Work::Process => {
                 job.step += 1;
-                let cpu_ns = step.draw(&mut job.stream);
+                let cpu_ns = step.ns;
                 if step.work == Work::Thread {
                     return self.on_thread(id, cpu_ns);
                 }
@@ -86,7 +86,7 @@ impl World<'_> {
             if step.work != Work::Cpu {
                 break;
             }
-            cpu_ns += step.draw(&mut job.stream);
+            cpu_ns += step.ns;
             job.step += 1;
         }
         (job.burst_ns, job.left_ns) = (cpu_ns, cpu_ns);

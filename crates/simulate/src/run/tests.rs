@@ -1,6 +1,7 @@
 //! What theory and the rules demand of whole runs.
 
 use super::*;
+use crate::front::at_once;
 use crate::reading::model_and_set_up;
 use crate::tally::Cause;
 use serde_json::{json, Value};
@@ -41,6 +42,16 @@ fn one(rate_per_s: f64, step: Value) -> Value {
     json!({"routes": [{"route": "a", "rate_per_s": rate_per_s, "sequences": [{"steps": [step]}]}]})
 }
 
+/// The same, its steps by the middles of 1,000 equally likely parts of an exponential law.
+fn varied(rate_per_s: f64, mean_ms: f64, steps: impl Fn(f64) -> Value) -> Value {
+    let sequence = |part: u32| {
+        let ms = -mean_ms * ((f64::from(part) + 0.5) / 1e3).ln();
+        json!({"steps": steps(ms)})
+    };
+    let sequences: Vec<Value> = (0..1000).map(sequence).collect();
+    json!({"routes": [{"route": "a", "rate_per_s": rate_per_s, "sequences": sequences}]})
+}
+
 /// Bikes of 3 x 100 ms of I/O with 1 ms of CPU around, quotes of 16 ms of CPU.
 fn pricing() -> Value {
     let mut steps = vec![json!(["cpu", 1])];
@@ -61,15 +72,20 @@ fn mean_ms(report: &Report, route: usize) -> f64 {
 
 #[test]
 fn one_server_takes_what_theory_says() {
+    let fixed = one(80.0, json!(["cpu", 10]));
     let service = [
-        (json!(["cpu", 10, "exponential"]), 50.0, "gevent"),
-        (json!(["cpu", 10]), 30.0, "gevent"),
-        (json!(["cpu", 10, "lognormal", 2]), 50.0, "threads"), // processor sharing
+        (
+            varied(80.0, 10.0, |ms| json!([["cpu", ms]])),
+            "gevent",
+            50.0,
+        ),
+        (fixed.clone(), "gevent", 30.0),
+        (fixed, "threads", 50.0), // processor sharing
     ];
-    for (step, expected_ms, host) in service {
+    for (profile, host, expected_ms) in service {
         let set_up = json!({"host": host, "switch_interval_ms": 0.5});
-        let found = mean_ms(&ran(&one(80.0, step.clone()), set_up, 300_000), 0);
-        assert!((found / expected_ms - 1.0).abs() < 0.06, "{step} {found}");
+        let found = mean_ms(&ran(&profile, set_up, 300_000), 0);
+        assert!((found / expected_ms - 1.0).abs() < 0.06, "{host} {found}");
     }
 }
 
@@ -85,12 +101,9 @@ fn the_same_seed_gives_the_same_run_and_another_one_another() {
 
 #[test]
 fn every_policy_meets_the_same_requests() {
-    let mut profile = one(300.0, json!(["cpu", 5, "lognormal", 1.5]));
-    profile["routes"][0]["sequences"][0]["steps"] = json!([
-        ["cpu", 5, "lognormal", 1.5],
-        ["io", 20, -1, "exponential"],
-        ["cpu", 2, "exponential"]
-    ]);
+    let profile = varied(300.0, 5.0, |ms| {
+        json!([["cpu", ms], ["io", 4.0 * ms], ["cpu", 2]])
+    });
     let cpu = |set_up: Value| ran(&profile, set_up, 20_000).routes[0].tally.cpu_ns;
     let expected = cpu(json!({"host": "gevent", "processes": 4, "queue": "central", "at_once": 1}));
     for host in ["threads", "permits", "gevent", "asyncio"] {
@@ -185,7 +198,7 @@ fn a_light_phase_that_turns_out_heavy_counts_as_a_long_holder_beside_which_a_sho
     assert!((1.0..4.0).contains(&waited_ms), "{waited_ms}");
 }
 
-/// Latency and wait for a permit, ms, of a request of 400 ms, and the CPU of all of its route, ms. 10 ms after it so many
+/// Latency and wait for a permit, ms, of a request of 400 ms, and the CPU of all of its route, ms. 10 ms after it this many
 /// of 8 ms come. Both routes are known by then.
 fn stopped(shorts: usize, preempt_ms: u32) -> (f64, f64, f64) {
     let mut recorded: Vec<Value> = (0..10).map(|at| json!([at * 500, at % 2, 0])).collect();
@@ -331,7 +344,8 @@ fn who_loses_the_gil_waits_for_it_again_each_time() {
 fn the_thread_that_accepts_waits_for_the_gil_as_well_and_so_lets_few_compute_at_once() {
     let run = |turns: u32| {
         let mut profile = pricing();
-        profile["routes"][1]["sequences"][0]["steps"] = json!([["cpu", 16, "lognormal", 1]]);
+        let varies = varied(1.0, 16.0, |ms| json!([["cpu", ms]]));
+        profile["routes"][1]["sequences"] = varies["routes"][0]["sequences"].clone();
         let set_up = json!({"host": "threads", "costs": {"door_releases": turns}});
         ran(&profile, set_up, 100_000)
     };
@@ -343,24 +357,25 @@ fn the_thread_that_accepts_waits_for_the_gil_as_well_and_so_lets_few_compute_at_
 
 #[test]
 fn at_once_follows_from_what_requests_do() {
-    let set_up = json!({"host": "threads", "queue": "central", "processes": 2});
-    let report = ran(&one(100.0, json!(["cpu", 10])), set_up.clone(), 1_000);
-    assert_eq!(report.at_once, 1);
-    let mut profile = one(100.0, json!(["cpu", 5]));
-    profile["routes"][0]["sequences"][0]["steps"] = json!([["cpu", 5], ["io", 55]]);
-    let found = ran(&profile, set_up, 1_000).at_once;
+    let number = |steps: Value| {
+        let mut profile = one(100.0, json!(["cpu", 1]));
+        profile["routes"][0]["sequences"][0]["steps"] = steps;
+        let set_up =
+            json!({"host": "threads", "queue": "central", "processes": 2, "rules": rules()});
+        let (model, set_up) = read(&profile, set_up);
+        at_once(&model, &set_up)[1]
+    };
+    assert_eq!(number(json!([["cpu", 10]])), 1);
+    let found = number(json!([["cpu", 5], ["io", 55]]));
     assert!((16..=20).contains(&found), "{found}");
 }
 
 #[test]
 fn a_tight_limit_with_shedding_keeps_goodput_in_overload_and_without_it_nothing_is_in_time() {
-    let steps = json!([
-        ["cpu", 2.5, "lognormal", 0.5],
-        ["io", 55],
-        ["cpu", 2.5, "lognormal", 0.5]
-    ]);
-    let profile = json!({"routes": [{"route": "a", "rate_per_s": 240, "deadline_ms": 300,
-        "sequences": [{"steps": steps}]}]});
+    let mut profile = varied(240.0, 2.5, |ms| {
+        json!([["cpu", ms], ["io", 55], ["cpu", ms]])
+    });
+    profile["routes"][0]["deadline_ms"] = json!(300);
     let good = |shed: bool| {
         let report = ran(
             &profile,

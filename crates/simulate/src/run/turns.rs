@@ -146,7 +146,7 @@ impl World<'_> {
         }
     }
 
-    /// The turn of who computes ends now, and he stands still.
+    /// The turn of the job that computes ends now, and it stands still.
     pub(super) fn end_turn(&mut self, process: usize) {
         let cpu_ns = self.cores.cpu_ns(self.now_ns);
         let one = &mut self.processes[process];

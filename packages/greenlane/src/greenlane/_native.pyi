@@ -270,12 +270,12 @@ def unseen_method(cls: type, function: object) -> Callable[..., Any]:
     """
 
 def threads_nearly_full(most: int) -> int:
-    """With so many busy threads of `most`, one more request may have to wait: core's `threads`, as the next three."""
+    """With this many busy threads of `most`, one more request may have to wait: core's `threads`, as the next three."""
 
 def threads_turn(most: int, busy: int, light: int | None, heavy: int | None, waiting: int) -> bool | None:
     """Whether the next thread of a pool is for the first heavy request that waits; False = for the first light one.
 
-    None = nobody waits, or there is no thread for him. `light`, `heavy`: when the first of each came, by any count;
+    None = nobody waits, or there is no thread for it. `light`, `heavy`: when the first of each came, by any count;
     `waiting`: phases that wait for a permit. Cost: 0.1 us.
     """
 
