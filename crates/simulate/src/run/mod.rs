@@ -4,13 +4,12 @@
 //! |---|---|
 //! | [`request`] | a request: its steps, its end |
 //! | [`dispatch`], [`bulkheads`] | requests before a process has them |
-//! | [`turns`], [`loops`], [`permits`], [`interval`] | a process's CPU |
+//! | [`turns`], [`loops`], [`permits`] | a process's CPU |
 //! | [`calls`] | upstreams, and work placed elsewhere |
 
 mod bulkheads;
 mod calls;
 mod dispatch;
-mod interval;
 mod loops;
 mod permits;
 mod request;
