@@ -177,7 +177,12 @@ def recorded(service: str, scenario: Scenario, folder: Path, asked: Asked) -> Pr
     whole = replace(scenario, contenders=(*scenario.contenders, record), warm_s=_WARM_S)
     asked.talk.say(f"{service}: recording for {asked.record_s:g} s")
     run_scenario(whole, ["recorded"], stored(whole, folder / "recording"), asked.talk, fresh=True)
-    return opened(str(to), skip_s=_WARM_S)
+    return _loaded(to, asked.record_s)
+
+
+def _loaded(path: Path, record_s: float) -> Profile:
+    """The profile of the load alone: before it came the warm-up, and before that who asked whether it is ready."""
+    return opened(str(path), skip_s=max(0.0, opened(str(path)).seconds - record_s))
 
 
 def measured(
@@ -208,7 +213,8 @@ def measured(
                 if carried(_SHARE, 5 * len(latencies_ms)):  # two requests beyond the percentile
                     rows.append({
                         "service": service, "contender": host, "utilisation_frac": busy * load, "endpoint": route,
-                        "rate_factor": load, "seconds": asked.seconds, "timed": timed, "slower": slower,
+                        "rate_factor": load, "seconds": asked.seconds, "record_s": asked.record_s, "timed": timed,
+                        "slower": slower,
                         "p99_ms": quantile(latencies_ms, _SHARE), "samples": len(latencies_ms),
                     })  # fmt: skip
         (asked.folder / f"{service}.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
@@ -231,7 +237,7 @@ def predicted(rows: Sequence[Row], folder: Path) -> list[Row]:
     for row in rows:
         service, host = row["service"], row["contender"]
         if service not in profiles:
-            profile = opened(str(folder / service / "recorded.glr"), skip_s=_WARM_S)
+            profile = _loaded(folder / service / "recorded.glr", row["record_s"])
             profiles[service] = profile if row["timed"] else replace(profile, loop_spread=0.0)
         profile, run = profiles[service], (service, host, row["rate_factor"])
         if run not in known:

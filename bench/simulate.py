@@ -10,6 +10,7 @@ time).
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Mapping
@@ -25,9 +26,8 @@ REPETITIONS: Final = 5
 LEAST_PER_S: Final = 1_000_000.0
 _MOST_S: Final = 240.0
 
-_PLAINEST: Final = {
-    "routes": [{"route": "a", "rate_per_s": 90, "sequences": [{"steps": [["cpu", 10, "exponential"]]}]}]
-}
+_MM1: Final = [{"steps": [["cpu", -10 * math.log((part + 0.5) / 1000)]]} for part in range(1000)]
+_PLAINEST: Final = {"routes": [{"route": "a", "rate_per_s": 90, "sequences": _MM1}]}
 _BIKES: Final = {"steps": [["cpu", 1], ["io", 100], ["cpu", 1], ["io", 100], ["cpu", 1], ["io", 100], ["cpu", 1]]}
 _QUOTE: Final = {"steps": [["cpu", 16]]}
 _HOSTS: Final = ("gevent", "threads", "permits")

@@ -12,6 +12,7 @@ mod permit_queue;
 mod placed;
 mod serving;
 mod standing;
+mod threads;
 mod upstreams;
 
 /// `greenlane._native`.
@@ -44,6 +45,8 @@ mod _native {
     use super::serving::{Apart, AtOnce, Shed};
     #[pymodule_export]
     use super::standing::Standing;
+    #[pymodule_export]
+    use super::threads::{threads_heavy, threads_learned, threads_nearly_full, threads_turn};
     #[pymodule_export]
     use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
     #[pymodule_export]

@@ -14,6 +14,7 @@
 //! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
 //! | [`at_once`] | how many requests a worker gets at once |
 //! | [`apart`] | which routes go to a lane apart |
+//! | [`threads`] | which request gets a thread next |
 //! | [`shed`] | whether a request that waited is refused because it would end too late |
 //! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
 //! | [`closed_loop`] | nothing: the mean throughput of one CPU and a delay, which `at_once` counts on |
@@ -28,5 +29,6 @@ pub mod placed;
 pub mod queue;
 pub mod shed;
 pub mod stretch;
+pub mod threads;
 pub mod upstream;
 pub mod weight;

@@ -2,8 +2,7 @@
 //! and fair order for each key. A request is an order of the upstream that it calls first.
 
 use super::model::Model;
-use super::set_up;
-use greenlane_policy::upstream::{self, Upstreams};
+use greenlane_policy::upstream::{Rule, Upstreams};
 
 /// See the module.
 #[derive(Debug)]
@@ -14,14 +13,20 @@ pub struct Bulkheads {
 }
 
 impl Bulkheads {
-    /// Nothing has arrived; an upstream with a limit has that one.
-    pub fn new(model: &Model, rule: &set_up::Bulkheads) -> Self {
-        let mut upstreams = Upstreams::new(rule.slots, rule.general.clone());
-        for (upstream, &limit) in model.upstreams.iter().zip(&rule.limits) {
+    /// Nothing has arrived. Everything is parked that may not begin: there is nowhere to send it to.
+    pub fn new(model: &Model, slots: u32, limits: &[u32]) -> Self {
+        let general = Rule {
+            parked_most: u64::MAX,
+            parked_most_bytes: u64::MAX,
+            parked_most_ns: 0,
+            ..Rule::default()
+        };
+        let mut upstreams = Upstreams::new(slots, general.clone());
+        for (upstream, &limit) in model.upstreams.iter().zip(limits) {
             if limit > 0 {
-                let own = upstream::Rule {
+                let own = Rule {
                     limit,
-                    ..rule.general.clone()
+                    ..general.clone()
                 };
                 upstreams.set(upstream, 0, Some(own));
             }

@@ -1,6 +1,5 @@
 //! Requests in progress, in places that are used again.
 
-use super::random::Stream;
 use std::ops::{Index, IndexMut};
 
 /// Moments in which a thread needs the GIL and does nothing with it.
@@ -31,7 +30,6 @@ pub struct Job {
     pub left_ns: u64,
     /// CPU of its phases that have ended, ns.
     pub attained_ns: u64,
-    pub stream: Stream,
     pub route: u32,
     pub step: u32,
     pub end: u32,
@@ -41,8 +39,9 @@ pub struct Job {
     pub wait: u32,
     /// It has not been picked up.
     pub fresh: bool,
-    /// It holds a permit.
+    /// It holds a permit; it has asked for one.
     pub holds: bool,
+    pub asked: bool,
     /// What follows once its thread has had the GIL `releases` times more.
     pub between: Option<Between>,
     /// It computes where it was placed, not where it came in.
@@ -56,7 +55,12 @@ impl Job {
     /// CPU that the present burst of this job, `id`, has had, ns. `running`: see `World::slice`.
     pub fn used_ns(&self, id: u32, running: Option<(u32, u64)>) -> u64 {
         let now_ns = running.map_or(0, |(who, had_ns)| if who == id { had_ns } else { 0 });
-        (self.burst_ns - self.left_ns) + now_ns
+        self.had_ns() + now_ns
+    }
+
+    /// The same without its present turn.
+    pub fn had_ns(&self) -> u64 {
+        self.burst_ns - self.left_ns
     }
 }
 

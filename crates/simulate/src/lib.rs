@@ -7,7 +7,7 @@
 //! | module | is |
 //! |---|---|
 //! | [`model`], [`set_up`], [`reading`] | what is simulated, how it is served, both from JSON |
-//! | [`random`], [`law`], [`source`] | requests: streams of numbers by name, so that every policy meets the same |
+//! | [`random`], [`source`] | requests: streams of numbers by name, so that every policy meets the same |
 //! | [`heap`], [`cores`] | time |
 //! | [`process`], [`gil`], [`permits`], [`interval`], [`looped`] | one process's CPU, and who has it |
 //! | [`front`], [`bulkheads`] | requests before a process has them |
@@ -28,7 +28,6 @@ mod heap;
 mod histogram;
 mod interval;
 mod jobs;
-mod law;
 mod looped;
 mod model;
 mod permits;

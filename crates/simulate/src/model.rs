@@ -1,6 +1,5 @@
 //! What is simulated: routes, the sequences of work that their requests do, when requests come, and what they call.
 
-use super::law::Law;
 use super::random::Stream;
 
 /// What a step of a request is.
@@ -22,15 +21,8 @@ pub enum Work {
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub work: Work,
-    pub mean_ns: u64,
-    pub law: Law,
-}
-
-impl Step {
-    /// How long this one is, ns.
-    pub fn draw(&self, stream: &mut Stream) -> u64 {
-        self.law.draw(self.mean_ns, stream)
-    }
+    /// How long it is.
+    pub ns: u64,
 }
 
 /// What requests of one route do: one of these.
@@ -48,37 +40,29 @@ pub struct Route {
     pub per_s: f64,
     /// From arrival, ns; 0 = none.
     pub deadline_ns: u64,
-    sequences: Vec<Sequence>,
-    /// Weights summed up; empty when all are alike.
-    cumulative: Vec<f64>,
+    /// Each with the weights up to it summed up.
+    sequences: Vec<(f64, Sequence)>,
 }
 
 impl Route {
     /// A route whose requests do one of `sequences`, each as often as its weight says.
     pub fn new(name: &str, per_s: f64, deadline_ns: u64, sequences: Vec<(f64, Sequence)>) -> Self {
-        let alike = sequences.windows(2).all(|two| two[0].0 == two[1].0);
         let mut sum = 0.0;
-        let mut summed = |weight: f64| {
+        let summed = |(weight, one)| {
             sum += weight;
-            sum
+            (sum, one)
         };
-        let cumulative = sequences.iter().map(|(weight, _)| summed(*weight));
         Self {
             name: name.to_owned(),
             per_s,
             deadline_ns,
-            cumulative: if alike {
-                Vec::new()
-            } else {
-                cumulative.collect()
-            },
-            sequences: sequences.into_iter().map(|(_, one)| one).collect(),
+            sequences: sequences.into_iter().map(summed).collect(),
         }
     }
 
     /// The sequence of this number; the last one where there are fewer.
-    pub fn sequence(&self, number: u32) -> Sequence {
-        self.sequences[(number as usize).min(self.sequences.len() - 1)]
+    pub fn sequence(&self, number: usize) -> Sequence {
+        self.sequences[number.min(self.sequences.len() - 1)].1
     }
 
     /// How many there are.
@@ -88,28 +72,17 @@ impl Route {
 
     /// What one request does.
     pub fn draw(&self, stream: &mut Stream) -> Sequence {
-        let index = match self.cumulative.last() {
-            None if self.sequences.len() == 1 => 0,
-            None => stream.below(self.sequences.len()),
-            Some(&sum) => {
-                let at = stream.unit() * sum;
-                self.cumulative.partition_point(|&upto| upto < at)
-            }
-        };
-        self.sequences[index.min(self.sequences.len() - 1)]
+        let at = stream.unit() * self.sequences[self.sequences.len() - 1].0;
+        self.sequence(self.sequences.partition_point(|&(upto, _)| upto < at))
     }
 
     /// Its sequences with their shares.
     pub fn shares(&self) -> impl Iterator<Item = (f64, Sequence)> + '_ {
-        let sum = self.cumulative.last().copied();
-        self.sequences.iter().enumerate().map(move |(index, &one)| {
-            let share = match sum {
-                None => 1.0 / self.sequences.len() as f64,
-                Some(sum) => {
-                    let below = index.checked_sub(1).map_or(0.0, |at| self.cumulative[at]);
-                    (self.cumulative[index] - below) / sum
-                }
-            };
+        let sum = self.sequences[self.sequences.len() - 1].0;
+        let mut below = 0.0;
+        self.sequences.iter().map(move |&(upto, one)| {
+            let share = (upto - below) / sum;
+            below = upto;
             (share, one)
         })
     }
@@ -159,7 +132,7 @@ impl Model {
                     Work::Cpu => &mut means.0,
                     _ => &mut means.1,
                 };
-                *part += share * step.mean_ns as f64;
+                *part += share * step.ns as f64;
             }
         }
         means

@@ -1,7 +1,9 @@
 //! CPU permits of one process: the production's rules (`weight`, `burst`, `order`, `queue`), and the waits around them.
 
 use super::interval::Interval;
+use super::jobs::Job;
 use super::set_up::PermitRule;
+use greenlane_policy::order::Claim;
 use greenlane_policy::queue::PermitQueue;
 use greenlane_policy::weight::PhaseProfile;
 
@@ -11,6 +13,9 @@ pub(crate) struct Holder {
     pub(crate) lent: bool,
     /// It was let in beside another one, and has not used more than a short phase.
     pub(crate) is_short: bool,
+    /// What it holds it by; None = it never asked. And the CPU that its phase had had by then, ns.
+    pub(crate) claim: Option<Claim>,
+    pub(crate) had_ns: u64,
 }
 
 /// See the module.
@@ -20,6 +25,8 @@ pub struct ProcessPermits {
     pub(crate) queue: PermitQueue,
     /// By route, then phase.
     pub(crate) profiles: Vec<Vec<PhaseProfile>>,
+    /// By route: the share of its requests that asked for a permit.
+    pub(crate) asked: Vec<Option<f64>>,
     pub(crate) holders: Vec<Holder>,
     /// Phases without a permit that will use as much as a heavy one.
     pub(crate) free: Vec<u32>,
@@ -32,8 +39,9 @@ impl ProcessPermits {
     /// Nothing is known of any phase. `own_ns`: the process' switch interval.
     pub fn new(rule: PermitRule, routes: usize, own_ns: u64) -> Self {
         Self {
-            queue: PermitQueue::new(rule.permits, true),
+            queue: PermitQueue::new(rule.permits, rule.allowance_ns == u64::MAX),
             profiles: vec![Vec::new(); routes],
+            asked: vec![None; routes],
             holders: Vec::new(),
             free: Vec::new(),
             look_at_ns: 0,
@@ -51,12 +59,27 @@ impl ProcessPermits {
         &mut phases[phase]
     }
 
-    pub(crate) fn hold(&mut self, id: u32) {
-        let is_short = self.queue.is_express(id.into());
+    /// What the present phase of `job` brings.
+    pub(crate) fn claim(&mut self, job: &Job) -> Claim {
+        let profile = self.profile(job.route, job.phase);
+        Claim {
+            arrival_ns: job.arrival_ns,
+            deadline_ns: job.due_ns,
+            expected_ns: profile.expected_ns(),
+            long_ns: profile.long_ns(),
+            attained_ns: job.attained_ns + job.had_ns(),
+        }
+    }
+
+    /// The phase of `job`, `id`, holds a permit. `claim`: None = it never asked.
+    pub(crate) fn hold(&mut self, id: u32, job: &mut Job, claim: Option<Claim>) {
+        job.holds = true;
         self.holders.push(Holder {
             id,
             lent: false,
-            is_short,
+            is_short: self.queue.is_express(id.into()),
+            claim,
+            had_ns: claim.map_or(0, |_| job.had_ns()),
         });
     }
 }

@@ -9,13 +9,6 @@ use std::collections::VecDeque;
 /// The loop's thread among those that want the CPU; others are jobs on threads of their own.
 pub const LOOP: u32 = u32::MAX;
 
-/// Calls to one upstream, and those that wait for one to end: (job, how long it takes in ns).
-#[derive(Clone, Debug, Default)]
-pub struct Calls {
-    pub running: u32,
-    pub waiting: VecDeque<(u32, u64)>,
-}
-
 /// See the module.
 #[derive(Debug)]
 pub struct Process {
@@ -38,7 +31,9 @@ pub struct Process {
     pub in_flight: u32,
     /// Places that the front knows of.
     pub at_once: u32,
-    pub backlog: VecDeque<u32>,
+    /// Who waits for a place; of those the ones that are expected to ask for a permit.
+    pub light: VecDeque<u32>,
+    pub heavy: VecDeque<u32>,
     pub permits: Option<ProcessPermits>,
     pub looped: Option<Looped>,
     /// Work for the one native thread.
@@ -47,15 +42,14 @@ pub struct Process {
     /// Requests for the thread that accepts, of those that run on threads.
     pub door: VecDeque<u32>,
     pub door_busy: bool,
+    /// Who computes stands still from the end of this turn on.
+    pub stops: bool,
     /// Who goes on between two turns, having kept the GIL.
     pub kept: Option<u32>,
     /// Who need not queue if it wants the CPU immediately.
     pub keeper: Option<u32>,
-    /// By upstream.
-    pub calls: Vec<Calls>,
     /// By lane.
     pub sheds: Vec<Shed>,
-    pub done: u64,
 }
 
 impl Process {
@@ -74,18 +68,18 @@ impl Process {
             in_progress: 0,
             in_flight: 0,
             at_once: 0,
-            backlog: VecDeque::new(),
+            light: VecDeque::new(),
+            heavy: VecDeque::new(),
             permits: None,
             looped: None,
             placed: VecDeque::new(),
             placed_busy: false,
             door: VecDeque::new(),
             door_busy: false,
+            stops: false,
             kept: None,
             keeper: None,
-            calls: Vec::new(),
             sheds: Vec::new(),
-            done: 0,
         }
     }
 

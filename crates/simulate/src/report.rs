@@ -15,42 +15,31 @@ pub struct RouteReport {
 pub struct Report {
     /// Simulated time.
     pub seconds: f64,
-    /// From the end of the first counted request to that of the last.
-    pub counted_seconds: f64,
     /// Counted requests that have ended, and those that never did.
     pub jobs: u64,
     pub unfinished: u64,
     /// Requests in progress at the end: many more than a few mean that the load is more than can be served.
     pub in_progress: u64,
-    pub events: u64,
-    /// By process: share of the time in which it computes under its GIL, and requests done.
-    pub processes: Vec<(f64, u64)>,
-    /// Requests at once that the front gives each process; 0 = it does not decide.
-    pub at_once: u32,
+    /// By process: share of the time in which it computes under its GIL.
+    pub busy_frac: Vec<f64>,
     pub routes: Vec<RouteReport>,
 }
 
 impl Report {
     /// Mean share of the time in which a process computes.
     pub fn cpu_frac(&self) -> f64 {
-        self.processes.iter().map(|(busy, _)| busy).sum::<f64>() / self.processes.len() as f64
+        self.busy_frac.iter().sum::<f64>() / self.busy_frac.len() as f64
     }
 
     /// As `greenlane.simulation/1`.
     pub fn to_json(&self) -> Value {
-        let process =
-            |&(busy_frac, done): &(f64, u64)| json!({"cpu_frac": busy_frac, "done": done});
         json!({
             "schema": "greenlane.simulation/1",
             "seconds": self.seconds,
-            "counted_seconds": self.counted_seconds,
-            "jobs": self.jobs,
             "unfinished": self.unfinished,
             "in_progress": self.in_progress,
-            "events": self.events,
             "cpu_frac": self.cpu_frac(),
-            "at_once": self.at_once,
-            "processes": self.processes.iter().map(process).collect::<Vec<_>>(),
+            "process_cpu_frac": self.busy_frac,
             "routes": self.routes.iter().map(route).collect::<Vec<_>>(),
         })
     }

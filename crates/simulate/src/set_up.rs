@@ -2,7 +2,6 @@
 
 use greenlane_policy::at_once::AtOnceRule;
 use greenlane_policy::shed::ShedRule;
-use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
 
 /// What a process does with several requests.
@@ -34,6 +33,8 @@ pub struct PermitRule {
     pub wait_max_ns: u64,
     /// Own CPU after which a holder no longer counts, ns.
     pub share_ns: u64,
+    /// Own CPU after which a holder stands still while somebody is before it, ns; the most = never.
+    pub allowance_ns: u64,
     /// Switch interval while a permit is held and at most two threads want the GIL, ns.
     pub interval_ns: u64,
     /// Phases of a route that are told apart.
@@ -65,16 +66,6 @@ pub struct Lane {
     pub processes: usize,
     /// Higher goes first.
     pub priority: i64,
-}
-
-/// Calls held back before their upstream, by the production's rule: each request is an order of its upstream's key.
-#[derive(Clone, Debug)]
-pub struct Bulkheads {
-    /// Calls in progress at once over all upstreams.
-    pub slots: u32,
-    pub general: Rule,
-    /// Fixed limits, by upstream of the model; 0 = the general rule holds.
-    pub limits: Vec<u32>,
 }
 
 /// What the machine adds.
@@ -113,9 +104,8 @@ pub struct SetUp {
     pub lanes: Vec<Lane>,
     /// Lane of each route of the model.
     pub lane_of: Vec<usize>,
-    /// Calls that a process makes at once, by upstream of the model; 0 = any number.
-    pub upstream_limits: Vec<u32>,
-    pub bulkheads: Option<Bulkheads>,
+    /// Calls are held back before their upstream: in progress at once over all, and by upstream of the model (0 = any).
+    pub bulkheads: Option<(u32, Vec<u32>)>,
     /// Processes for work that is placed in one.
     pub pool: u32,
     pub costs: Costs,

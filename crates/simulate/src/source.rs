@@ -137,7 +137,6 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use super::super::law::Law;
     use super::super::model::{Route, Sequence, Step, Work};
     use super::*;
 
@@ -160,8 +159,7 @@ mod tests {
             ],
             steps: vec![Step {
                 work: Work::Cpu,
-                mean_ns: 1,
-                law: Law::Fixed,
+                ns: 1,
             }],
             upstreams: vec![],
         }

@@ -10,7 +10,7 @@ pub enum Cause {
     /// The CPU: the GIL, or the loop.
     Cpu,
     Permit,
-    /// Calls before it at the upstream's limit in the process.
+    /// Calls before it at the upstream's limit.
     Upstream,
     /// The one thread, or the processes, that its work is placed in.
     Placed,
@@ -61,8 +61,6 @@ pub struct Tally {
     warm: u64,
     jobs: u64,
     ended: u64,
-    /// When the first and the last counted one ended, ns.
-    span_ns: Option<(u64, u64)>,
 }
 
 impl Tally {
@@ -73,7 +71,6 @@ impl Tally {
             warm,
             jobs,
             ended: 0,
-            span_ns: None,
         }
     }
 
@@ -85,11 +82,6 @@ impl Tally {
     /// Counted requests that have ended.
     pub fn ended(&self) -> u64 {
         self.ended
-    }
-
-    /// From the end of the first counted one to that of the last, ns.
-    pub fn span_ns(&self) -> u64 {
-        self.span_ns.map_or(0, |(first, last)| last - first)
     }
 
     /// Whether all have.
@@ -111,20 +103,11 @@ impl Tally {
         }
     }
 
-    /// A request has ended now, after `took_ns`.
-    pub fn end(
-        &mut self,
-        now_ns: u64,
-        (index, route): (u64, u32),
-        outcome: Outcome,
-        took_ns: u64,
-        late: bool,
-    ) {
+    /// A request has ended, after `took_ns`.
+    pub fn end(&mut self, (index, route): (u64, u32), outcome: Outcome, took_ns: u64, late: bool) {
         if !self.counts(index) {
             return;
         }
-        let (first_ns, _) = self.span_ns.unwrap_or((now_ns, now_ns));
-        self.span_ns = Some((first_ns, now_ns));
         let one = &mut self.routes[route as usize];
         match outcome {
             Outcome::Done => {
@@ -152,10 +135,9 @@ mod tests {
                 Outcome::Done
             };
             let which = (index, (index % 2) as u32);
-            tally.end(index, which, outcome, index * 1_000, index > 100);
+            tally.end(which, outcome, index * 1_000, index > 100);
         }
         assert!(tally.complete());
-        assert_eq!(tally.span_ns(), 99);
         let all = |pick: fn(&Counts) -> u64| [0, 1].map(|route| pick(&tally.routes[route].counts));
         assert_eq!(all(|counts| counts.done), [40, 50]);
         assert_eq!(all(|counts| counts.refused), [10, 0]);

@@ -9,11 +9,12 @@ use super::jobs::Jobs;
 use super::looped::Looped;
 use super::model::{Model, Work};
 use super::permits::ProcessPermits;
-use super::process::{Calls, Process};
+use super::process::Process;
 use super::set_up::{Host, SetUp};
 use super::source::Source;
 use super::tally::Tally;
 use greenlane_policy::shed::Shed;
+use std::collections::VecDeque;
 
 /// Requests that come beside the counted ones, at most, as a multiple of these: then the source is closed, so that
 /// what starves comes to an end.
@@ -40,6 +41,13 @@ pub enum Event {
     Looks,
 }
 
+/// Work for worker processes, and what waits for one of them: (job, CPU in ns).
+#[derive(Debug, Default)]
+pub struct Pool {
+    pub running: u32,
+    pub waiting: VecDeque<(u32, u64)>,
+}
+
 /// See the module.
 pub struct World<'a> {
     pub(super) model: &'a Model,
@@ -53,7 +61,7 @@ pub struct World<'a> {
     pub(super) source: Source,
     pub(super) tally: Tally,
     /// The worker processes for placed work.
-    pub(super) pool: Calls,
+    pub(super) pool: Pool,
     pub(super) bulkheads: Option<Bulkheads>,
     /// At the same instant an end of CPU comes before the end of a wait, so that who follows it at once goes first. Where
     /// a loop looks who is ready, all must be there to be seen.
@@ -77,7 +85,7 @@ impl<'a> World<'a> {
         let beside = model
             .steps
             .iter()
-            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.mean_ns > 0);
+            .any(|step| matches!(step.work, Work::Free | Work::Process) && step.ns > 0);
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
         let numbers = at_once(model, set_up);
         let process = |index: usize| process(model, set_up, numbers[index]);
@@ -91,8 +99,8 @@ impl<'a> World<'a> {
             front: Front::new(set_up, seed),
             source: Source::new(model, seed, load),
             tally: Tally::new(model.routes.len(), warm, jobs),
-            pool: Calls::default(),
-            bulkheads: bulkheads.map(|rule| Bulkheads::new(model, rule)),
+            pool: Pool::default(),
+            bulkheads: bulkheads.map(|(slots, limits)| Bulkheads::new(model, *slots, limits)),
             cpu_first: !set_up.host.loops(),
             waits: 0,
             events: 0,
@@ -109,7 +117,6 @@ fn process(model: &Model, set_up: &SetUp, at_once: u32) -> Process {
     let line = Waiters::new(own_ns.max(1), permits);
     let mut one = Process::new(line);
     one.at_once = at_once;
-    one.calls = vec![Calls::default(); model.upstreams.len()];
     if let Some(rule) = set_up.shed {
         one.sheds = vec![Shed::new(rule); set_up.lanes.len()];
     }

@@ -35,7 +35,6 @@ fn parsed(name: &str, bytes: &[u8]) -> Read<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::law::Law;
     use crate::model::Work;
 
     fn wrong(profile: &str, set_up: &str) -> (String, String) {
@@ -47,12 +46,12 @@ mod tests {
 
     const PROFILE: &str = r#"{"routes": [{"route": "a", "rate_per_s": 2, "deadline_ms": 500,
         "upstreams": ["db"], "sequences": [{"weight": 3, "steps": [["cpu", 1.5], ["io", 10, 0], ["free", 2]]},
-        {"steps": [["io", 4, -1, "lognormal", 1.0], ["cpu", 1, "exponential"]]}]}]}"#;
+        {"steps": [["io", 4, -1], ["cpu", 1]]}]}]}"#;
 
     #[test]
-    fn a_profile_is_read_with_its_laws_and_shares() {
+    fn a_profile_is_read_with_its_shares() {
         let set_up = r#"{"host": "threads", "lanes": [{"routes": ["a"], "kind": "hard", "processes": 1}],
-            "processes": 2, "upstream_limits": {"db": 3}, "placement": {"a": "process"}}"#;
+            "processes": 2, "placement": {"a": "process"}}"#;
         let read = model_and_set_up(PROFILE.as_bytes(), set_up.as_bytes());
         let (model, set_up) = read.unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let shares: Vec<f64> = model.routes[0].shares().map(|(share, _)| share).collect();
@@ -68,10 +67,10 @@ mod tests {
         ];
         assert_eq!(works, expected);
         assert_eq!(
-            (model.steps[0].mean_ns, model.steps[4].law),
-            (1_500_000, Law::Exponential)
+            (model.steps[0].ns, model.steps[3].ns),
+            (1_500_000, 4_000_000)
         );
-        assert_eq!((set_up.lane_of, set_up.upstream_limits), (vec![1], vec![3]));
+        assert_eq!(set_up.lane_of, vec![1]);
     }
 
     #[test]
@@ -98,7 +97,9 @@ mod tests {
                 "a number from 1 to 1000000000".into()
             )
         );
-        let limits = r#"{"host": "threads", "upstream_limits": {"cache": 3}}"#;
+        let limits = r#"{"host": "celery", "upstream_limits": {"cache": 3}}"#;
         assert_eq!(wrong(PROFILE, limits).0, "set_up.upstream_limits.cache");
+        let limits = r#"{"host": "threads", "upstream_limits": {"db": 3}}"#;
+        assert_eq!(wrong(PROFILE, limits).0, "set_up.upstream_limits");
     }
 }

@@ -1,7 +1,6 @@
 //! What is simulated: a profile's routes, steps, upstreams and arrivals.
 
 use super::at::{At, Read, MOST, MOST_MS};
-use crate::law::Law;
 use crate::model::{Arrivals, Came, Model, Route, Sequence, Step, Work};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -14,10 +13,9 @@ impl Placement {
         let mut found = HashMap::new();
         for (name, place) in at.object()? {
             let work = match place.text()? {
-                "inline" => Work::Cpu,
                 "thread" => Work::Thread,
                 "process" => Work::Process,
-                _ => return place.wrong("one of inline, thread, process"),
+                _ => return place.wrong("thread or process"),
             };
             found.insert(name.to_owned(), work);
         }
@@ -26,7 +24,7 @@ impl Placement {
 
     fn of(&self, route: &str, work: Work) -> Work {
         match (self.0.get(route), work) {
-            (Some(Work::Cpu) | None, _) | (_, Work::Io { .. }) => work,
+            (None, _) | (_, Work::Io { .. }) => work,
             // What releases the GIL anyway is no work for the one thread that shares it.
             (Some(Work::Thread), Work::Free) => work,
             (Some(&place), _) => place,
@@ -95,45 +93,34 @@ fn named(at: &At<'_>, upstreams: &mut Vec<String>) -> Read<Vec<u32>> {
     Ok(numbers)
 }
 
-/// `["cpu", ms]`, `["free", ms]` or `["io", ms, upstream]`, each with a law behind it if it varies.
+/// `["cpu", ms]`, `["free", ms]` or `["io", ms, upstream]`.
 fn read_step(at: &At<'_>, called: &[u32]) -> Read<Step> {
     const RULE: &str =
         r#"["cpu", ms], ["free", ms] or ["io", ms, number of the route's upstream or -1]"#;
-    let mean_ns = match at.at(1).value {
+    let ns = match at.at(1).value {
         Some(_) => at.at(1).ms()?,
         None => return at.wrong(RULE),
     };
-    let (work, law_at) = match at.at(0).value.and_then(Value::as_str) {
-        Some("cpu") => (Work::Cpu, 2),
-        Some("free") => (Work::Free, 2),
+    let work = match at.at(0).value.and_then(Value::as_str) {
+        Some("cpu") => Work::Cpu,
+        Some("free") => Work::Free,
         Some("io") => {
             let upstream = match at.at(2).value {
                 None | Some(Value::Null) => None,
-                Some(Value::Number(number)) if number.as_i64() == Some(-1) => None,
-                Some(Value::Number(number)) => {
+                Some(number) if number.as_i64() == Some(-1) => None,
+                Some(number) => {
                     let known = number.as_u64().and_then(|index| called.get(index as usize));
                     match known {
                         Some(&upstream) => Some(upstream),
                         None => return at.wrong(RULE),
                     }
                 }
-                Some(_) => return at.wrong(RULE),
             };
-            (Work::Io { upstream }, 3)
+            Work::Io { upstream }
         }
         _ => return at.wrong(RULE),
     };
-    let law = match at.at(law_at).value.and_then(Value::as_str) {
-        None => Law::Fixed,
-        Some("exponential") => Law::Exponential,
-        Some("lognormal") => Law::lognormal(at.at(law_at + 1).number(0.0, 100.0)?),
-        Some(_) => {
-            return at
-                .at(law_at)
-                .wrong("exponential, or lognormal with its coefficient of variation behind it")
-        }
-    };
-    Ok(Step { work, mean_ns, law })
+    Ok(Step { work, ns })
 }
 
 fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {

@@ -1,28 +1,12 @@
 //! The production's rules with their settings, as a set-up brings them.
 
 use super::at::{At, Read, MOST};
-use crate::set_up::{Bulkheads, PermitRule};
+use crate::set_up::PermitRule;
 use greenlane_policy::at_once::AtOnceRule;
 use greenlane_policy::shed::ShedRule;
-use greenlane_policy::upstream::Rule;
 use greenlane_policy::weight::WeightRule;
 
-/// Everything is parked that may not begin: there is nowhere to send it to.
-pub fn bulkheads(slots: u32, limits: Vec<u32>) -> Bulkheads {
-    let general = Rule {
-        parked_most: u64::MAX,
-        parked_most_bytes: u64::MAX,
-        parked_most_ns: 0,
-        ..Rule::default()
-    };
-    Bulkheads {
-        slots,
-        general,
-        limits,
-    }
-}
-
-pub fn permit_rule(at: &At<'_>) -> Read<PermitRule> {
+pub fn permit_rule(at: &At<'_>, preempt: &At<'_>) -> Read<PermitRule> {
     Ok(PermitRule {
         permits: at.of("permits").number(1.0, MOST)? as usize,
         weight: WeightRule {
@@ -33,6 +17,7 @@ pub fn permit_rule(at: &At<'_>) -> Read<PermitRule> {
         },
         wait_max_ns: at.of("wait_max_ns").ns()?,
         share_ns: at.of("share_ns").ns()?,
+        allowance_ns: Some(preempt.ms()?).filter(|&ns| ns > 0).unwrap_or(u64::MAX),
         interval_ns: (at.of("interval_s").number(1e-6, MOST)? * 1e9) as u64,
         phases: at.of("max_phases").number(1.0, MOST)? as usize,
     })

@@ -1,7 +1,7 @@
 //! How it is served: a set-up's host, processes, queue, lanes, limits and costs.
 
 use super::at::{At, Read, MOST, MOST_MS, MOST_PROCESSES};
-use super::rules::{at_once_rule, bulkheads, permit_rule, shed_rule};
+use super::rules::{at_once_rule, permit_rule, shed_rule};
 use crate::model::Model;
 use crate::set_up::{Costs, Host, Kind, Lane, Queue, SetUp};
 
@@ -21,11 +21,8 @@ pub fn set_up(at: &At<'_>, model: &Model) -> Read<SetUp> {
             format!("more than {own}: hard lanes have so many of their own, and others need one");
         return at.of("processes").wrong(&rule);
     }
-    let limits = upstream_limits(&at.of("upstream_limits"), model)?;
     let limit = at.of("limit").count(0.0, MOST, 0)?;
     let at_once = at.of("at_once").count(0.0, MOST, 0)?;
-    let celery = at.of("host").text()? == "celery";
-    let held = celery && limits.iter().any(|&limit| limit > 0);
     let central = queue == Queue::Central;
     Ok(SetUp {
         host: host(at)?,
@@ -51,11 +48,8 @@ pub fn set_up(at: &At<'_>, model: &Model) -> Read<SetUp> {
         },
         lanes,
         lane_of,
-        bulkheads: held.then(|| {
-            let slots = processes as u32 * limit.max(at_once).max(1);
-            bulkheads(slots, limits.clone())
-        }),
-        upstream_limits: if held { vec![0; limits.len()] } else { limits },
+        bulkheads: upstream_limits(at, model)?
+            .map(|limits| (processes as u32 * limit.max(at_once).max(1), limits)),
         pool: at.of("pool").count(0.0, MOST_PROCESSES, 1)?,
         costs: costs(&at.of("costs"))?,
     })
@@ -68,7 +62,7 @@ fn host(at: &At<'_>) -> Read<Host> {
         "threads" | "celery" => Ok(Host::Threads),
         "asyncio" => Ok(Host::Asyncio),
         "permits" => {
-            let rule = permit_rule(&at.of("rules").of("permits"))?;
+            let rule = permit_rule(&at.of("rules").of("permits"), &at.of("preempt_ms"))?;
             Ok(Host::Permits(rule))
         }
         _ => name.wrong("one of gevent, threads, permits, asyncio, celery"),
@@ -113,16 +107,22 @@ fn lanes(at: &At<'_>, model: &Model) -> Read<(Vec<Lane>, Vec<usize>)> {
     Ok((lanes, lane_of))
 }
 
-fn upstream_limits(at: &At<'_>, model: &Model) -> Read<Vec<u32>> {
+/// By upstream of the model; 0 = the general rule holds. None = nobody is held back.
+fn upstream_limits(at: &At<'_>, model: &Model) -> Read<Option<Vec<u32>>> {
     let mut limits = vec![0; model.upstreams.len()];
-    for (name, limit) in at.object()? {
+    let named = at.of("upstream_limits");
+    for (name, limit) in named.object()? {
         let known = model.upstreams.iter().position(|one| one == name);
         match known {
             Some(index) => limits[index] = limit.count(0.0, MOST, 0)?,
             None => return limit.wrong("the limit of an upstream of the profile"),
         }
     }
-    Ok(limits)
+    let held = limits.iter().any(|&limit| limit > 0);
+    if held && at.of("host").text()? != "celery" {
+        return named.wrong("none: only celery holds calls back");
+    }
+    Ok(held.then_some(limits))
 }
 
 fn costs(at: &At<'_>) -> Read<Costs> {

@@ -3,7 +3,6 @@
 use crate::cores::Stretch;
 use crate::heap::Class;
 use crate::jobs::Between;
-use crate::model::Work;
 use crate::tally::Cause;
 use crate::world::{Event, World};
 
@@ -52,39 +51,8 @@ impl World<'_> {
         let job = &mut self.jobs[id];
         let step = self.model.steps[job.step as usize];
         job.step += 1;
-        job.wants_ns = self.now_ns;
-        let io_ns = step.draw(&mut job.stream);
-        let Work::Io {
-            upstream: Some(upstream),
-        } = step.work
-        else {
-            return self.reach(id, io_ns);
-        };
-        let upstream = upstream as usize;
-        let limit = self.set_up.upstream_limits[upstream];
-        if limit > 0 {
-            let process = self.jobs[id].process as usize;
-            let calls = &mut self.processes[process].calls[upstream];
-            if calls.running >= limit {
-                return calls.waiting.push_back((id, io_ns));
-            }
-            calls.running += 1;
-        }
-        self.reach(id, io_ns);
-    }
-
-    /// A request's wait for its upstream is over.
-    pub(super) fn call_over(&mut self, id: u32) {
-        let job = &self.jobs[id];
-        let process = job.process as usize;
-        let step = self.model.steps[job.step as usize - 1];
-        if let Work::Io {
-            upstream: Some(upstream),
-        } = step.work
-        {
-            self.left_upstream(process, upstream as usize);
-        }
-        self.go_on(id);
+        let event = Event::CallOver { job: id };
+        self.timers.push(self.now_ns + step.ns, Class::Other, event);
     }
 
     /// A request goes on where its process runs what is ready.
@@ -162,27 +130,5 @@ impl World<'_> {
         job.wants_ns = self.now_ns;
         self.tally
             .waited(job.index, job.route, Cause::Placed, waited_ns);
-    }
-
-    /// A call has left its process.
-    fn reach(&mut self, id: u32, io_ns: u64) {
-        let job = &self.jobs[id];
-        let waited_ns = self.now_ns - job.wants_ns;
-        self.tally
-            .waited(job.index, job.route, Cause::Upstream, waited_ns);
-        let event = Event::CallOver { job: id };
-        self.timers.push(self.now_ns + io_ns, Class::Other, event);
-    }
-
-    fn left_upstream(&mut self, process: usize, upstream: usize) {
-        if self.set_up.upstream_limits[upstream] == 0 {
-            return;
-        }
-        let calls = &mut self.processes[process].calls[upstream];
-        calls.running -= 1;
-        if let Some((next, io_ns)) = calls.waiting.pop_front() {
-            calls.running += 1;
-            self.reach(next, io_ns);
-        }
     }
 }

@@ -1,10 +1,12 @@
 //! Which process gets a request, and when.
 
 use crate::jobs::Between;
-use crate::looped::Turn;
+use crate::looped;
 use crate::set_up::{Host, Kind, Queue};
 use crate::tally::{Cause, Outcome};
 use crate::world::World;
+use greenlane_policy::threads::{is_heavy, turn, Turn};
+use std::collections::VecDeque;
 
 /// asyncio accepts up to this many connections at one wake-up of its socket.
 const BACKLOG: u32 = 100;
@@ -38,10 +40,39 @@ impl World<'_> {
         if self.processes[process].looped.is_some() {
             self.looped(process).accepting.push_back(id);
             self.listen(process);
-        } else if self.has_room(process) {
-            self.take(process, id);
         } else {
-            self.processes[process].backlog.push_back(id);
+            let (route, one) = (self.jobs[id].route as usize, &mut self.processes[process]);
+            let permits = one.permits.as_ref();
+            let is_heavy = permits.is_some_and(|permits| is_heavy(permits.asked[route]));
+            let line = if is_heavy {
+                &mut one.heavy
+            } else {
+                &mut one.light
+            };
+            line.push_back(id);
+            self.next_thread(process);
+        }
+    }
+
+    /// Gives a thread that is free to one who waits for it, by production's rule.
+    fn next_thread(&mut self, process: usize) {
+        let one = &self.processes[process];
+        let most = match self.set_up.limit {
+            0 => usize::MAX,
+            most => most as usize,
+        };
+        let came = |line: &VecDeque<u32>| line.front().map(|&id| self.jobs[id].index);
+        let waiting = one.permits.as_ref().map_or(0, |own| own.queue.waiting());
+        let busy = one.in_progress as usize;
+        let turn = turn(most, busy, came(&one.light), came(&one.heavy), waiting);
+        let one = &mut self.processes[process];
+        let line = match turn {
+            Some(Turn::Heavy) => &mut one.heavy,
+            Some(Turn::Light) => &mut one.light,
+            None => return,
+        };
+        if let Some(id) = line.pop_front() {
+            self.take(process, id);
         }
     }
 
@@ -68,7 +99,7 @@ impl World<'_> {
     pub(super) fn start(&mut self, process: usize, id: u32) {
         match &mut self.processes[process].looped {
             Some(looped) => {
-                looped.ready(Turn::Run(id));
+                looped.ready(looped::Turn::Run(id));
                 self.loop_wakes(process);
             }
             None if self.set_up.costs.door_releases == 0 => self.let_in(id),
@@ -170,8 +201,8 @@ impl World<'_> {
             }
             self.processes[process].in_progress += 1;
             match self.set_up.host {
-                Host::Gevent => self.looped(process).call_back(Turn::Run(id)),
-                _ => self.looped(process).ready(Turn::Run(id)),
+                Host::Gevent => self.looped(process).call_back(looped::Turn::Run(id)),
+                _ => self.looped(process).ready(looped::Turn::Run(id)),
             }
         }
         self.listen(process);
@@ -184,10 +215,10 @@ impl World<'_> {
             self.dispatch();
         } else if self.processes[process].looped.is_some() {
             self.listen(process);
-        } else if self.has_room(process) {
-            if let Some(id) = self.processes[process].backlog.pop_front() {
-                self.take(process, id);
-            }
+        } else {
+            self.next_thread(process);
+            // The queue at the permit may have gone: then one more need not wait any longer.
+            self.next_thread(process);
         }
     }
 
@@ -210,7 +241,7 @@ impl World<'_> {
             return;
         }
         looped.listening = true;
-        looped.ready(Turn::Accept);
+        looped.ready(looped::Turn::Accept);
         self.loop_wakes(process);
     }
 

@@ -4,13 +4,12 @@
 //! |---|---|
 //! | [`request`] | a request: its steps, its end |
 //! | [`dispatch`], [`bulkheads`] | requests before a process has them |
-//! | [`turns`], [`loops`], [`permits`], [`interval`] | a process's CPU |
+//! | [`turns`], [`loops`], [`permits`] | a process's CPU |
 //! | [`calls`] | upstreams, and work placed elsewhere |
 
 mod bulkheads;
 mod calls;
 mod dispatch;
-mod interval;
 mod loops;
 mod permits;
 mod request;
@@ -24,7 +23,7 @@ use crate::heap::Class;
 use crate::model::{Arrivals, Came, Model};
 use crate::process::Process;
 use crate::report::{Report, RouteReport};
-use crate::set_up::{Queue, SetUp};
+use crate::set_up::SetUp;
 use crate::world::{Event, World};
 
 /// Events between two looks at whether somebody wants the run to stop: some 10 ms.
@@ -105,21 +104,13 @@ impl World<'_> {
     /// What has come of it.
     pub fn report(self, jobs: u64) -> Report {
         let ns = self.now_ns.max(1) as f64;
-        let process = |one: &Process| (one.busy_ns as f64 / ns, one.done);
-        let central = self.set_up.queue == Queue::Central;
+        let busy_frac = |one: &Process| one.busy_ns as f64 / ns;
         Report {
             seconds: ns / 1e9,
-            counted_seconds: self.tally.span_ns() as f64 / 1e9,
             jobs: self.tally.ended(),
             unfinished: jobs - self.tally.ended().min(jobs),
             in_progress: self.jobs.count() as u64,
-            events: self.events,
-            processes: self.processes.iter().map(process).collect(),
-            at_once: if central {
-                self.processes[0].at_once
-            } else {
-                0
-            },
+            busy_frac: self.processes.iter().map(busy_frac).collect(),
             routes: self
                 .model
                 .routes
@@ -158,7 +149,7 @@ impl World<'_> {
                     self.arrive(one.route as usize, one.sequence);
                 }
             }
-            Event::CallOver { job } => self.call_over(job),
+            Event::CallOver { job } => self.go_on(job),
             Event::PermitOver { job, wait } => self.permit_over(job, wait),
             Event::HoldOver { process } => self.hold_over(process as usize),
             Event::Looks => self.looks(),

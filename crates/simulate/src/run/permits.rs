@@ -4,6 +4,7 @@ use crate::heap::Class;
 use crate::tally::Cause;
 use crate::world::{Event, World};
 use greenlane_policy::order::Claim;
+use greenlane_policy::queue::stopping::LONGEST_STOP_NS;
 use greenlane_policy::queue::Granted;
 use greenlane_policy::weight::Pin;
 
@@ -11,6 +12,8 @@ use greenlane_policy::weight::Pin;
 const LOOK_NS: u64 = 2_000_000;
 /// Who was let in beside a holder has turned out long after this many times the CPU of a heavy phase, as in production.
 const LONG: u64 = 2;
+/// CPU of a stop, ns: measured on threads (`docs/design/0026-stopping-threads.md`).
+const STOP_NS: u64 = 58_000;
 
 impl World<'_> {
     /// Asks for a permit if the phase of `id` that begins is heavy. False: it waits for one.
@@ -20,38 +23,58 @@ impl World<'_> {
             return true;
         };
         let weight = permits.rule.weight;
-        let profile = permits.profile(job.route, job.phase);
-        if !profile.needs_permit(&weight, Pin::Auto) {
+        if !permits
+            .profile(job.route, job.phase)
+            .needs_permit(&weight, Pin::Auto)
+        {
             if job.burst_ns > weight.heavy_ns {
                 permits.free.push(id);
                 self.watch(process);
             }
             return true;
         }
-        let claim = Claim {
-            arrival_ns: job.arrival_ns,
-            deadline_ns: job.due_ns,
-            expected_ns: profile.expected_ns(),
-            long_ns: profile.long_ns(),
-            attained_ns: job.attained_ns,
-        };
+        job.asked = true;
+        let claim = permits.claim(job);
         if permits.queue.request(self.now_ns, id.into(), claim) {
-            job.holds = true;
-            permits.hold(id);
+            permits.hold(id, job, Some(claim));
             self.shorten(process);
             self.watch(process);
             return true;
         }
-        self.waits = self.waits.wrapping_add(1).max(1);
-        job.wait = self.waits;
-        let over_ns = self.now_ns + permits.rule.wait_max_ns;
-        let event = Event::PermitOver {
-            job: id,
-            wait: job.wait,
-        };
-        self.timers.push(over_ns, Class::Other, event);
+        let most_ns = permits.rule.wait_max_ns;
+        self.waits_at_most(id, most_ns);
         self.watch(process);
         false
+    }
+
+    /// The wait of `id` for a permit ends after `most_ns` in any case.
+    fn waits_at_most(&mut self, id: u32, most_ns: u64) {
+        self.waits = self.waits.wrapping_add(1).max(1);
+        let wait = self.waits;
+        self.jobs[id].wait = wait;
+        let event = Event::PermitOver { job: id, wait };
+        self.timers.push(self.now_ns + most_ns, Class::Other, event);
+    }
+
+    /// The phase of `id`, which has computed and holds a permit, stands still until it is its turn again.
+    pub(super) fn stand_still(&mut self, process: usize, id: u32) {
+        let job = &mut self.jobs[id];
+        let Some(permits) = &mut self.processes[process].permits else {
+            return;
+        };
+        let waited_ns = (self.now_ns - job.wants_ns).saturating_sub(job.had_ns());
+        job.wants_ns = self.now_ns;
+        self.tally
+            .waited(job.index, job.route, Cause::Cpu, waited_ns);
+        let key = permits.claim(job).key_over(self.now_ns, 0, id.into());
+        job.burst_ns += STOP_NS;
+        job.left_ns += STOP_NS;
+        job.holds = false;
+        permits.holders.retain(|holder| holder.id != id);
+        let granted = permits.queue.stop(id.into(), key);
+        self.waits_at_most(id, LONGEST_STOP_NS);
+        self.granted(process, &granted);
+        self.watch(process);
     }
 
     /// The phase of `id` has ended after so much CPU.
@@ -81,7 +104,7 @@ impl World<'_> {
         self.tend(process);
     }
 
-    /// A wait for a permit has lasted for as long as it may: the phase runs without.
+    /// A wait for a permit has lasted for as long as it may: the phase runs without. One that stood still holds again.
     pub(super) fn permit_over(&mut self, id: u32, wait: u32) {
         let job = &mut self.jobs[id];
         if job.wait != wait {
@@ -92,14 +115,19 @@ impl World<'_> {
             return;
         };
         let granted = permits.queue.cancel([id.into()]);
+        if job.had_ns() > 0 {
+            let claim = permits.claim(job);
+            permits.queue.charge(id.into(), claim);
+            permits.hold(id, job, Some(claim));
+        }
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);
         self.watch(process);
     }
 
-    /// Looks at what phases have used: a holder its share, one that was let in more than a short phase, one without a
-    /// permit as much as a heavy phase.
+    /// Looks at what phases have used: a holder its share or its allowance, one that was let in more than a short phase,
+    /// one without a permit as much as a heavy phase.
     pub(super) fn hold_over(&mut self, process: usize) {
         let running = self.slice(process);
         let Some(permits) = &mut self.processes[process].permits else {
@@ -109,15 +137,23 @@ impl World<'_> {
             return; // There is an earlier look in its place.
         }
         permits.look_at_ns = 0;
-        let mut granted = Granted::new();
+        let (mut granted, mut stops) = (Granted::new(), false);
         if permits.queue.waiting() > 0 {
             let (share_ns, heavy_ns) = (permits.rule.share_ns, permits.rule.weight.heavy_ns);
+            let allowance_ns = permits.rule.allowance_ns;
             let used_ns = |id: u32| self.jobs[id].used_ns(id, running);
             let charged = permits.free.iter().filter(|&&id| used_ns(id) >= heavy_ns);
             let charged: Vec<u32> = charged.copied().collect();
             permits.free.retain(|id| !charged.contains(id));
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
-                let used_ns = used_ns(holder.id);
+                let used_ns = used_ns(holder.id) - holder.had_ns;
+                // Where it does not compute it has no boundary to stand still at.
+                let computes = running.is_some_and(|(id, ns)| id == holder.id && ns > 0);
+                let may_stop = computes && (allowance_ns..share_ns).contains(&used_ns);
+                stops |= holder.claim.filter(|_| may_stop).is_some_and(|claim| {
+                    let key = claim.key_over(self.now_ns, used_ns, holder.id.into());
+                    permits.queue.is_behind(key)
+                });
                 if holder.is_short && used_ns >= LONG * heavy_ns {
                     holder.is_short = false;
                     granted.extend(permits.queue.outlasts(holder.id.into()));
@@ -129,23 +165,25 @@ impl World<'_> {
             }
             for id in charged {
                 permits.queue.charge(id.into(), Claim::default());
-                permits.hold(id);
-                self.jobs[id].holds = true;
+                permits.hold(id, &mut self.jobs[id], None);
             }
             granted.extend(permits.queue.due());
         }
         self.granted(process, &granted);
         self.watch(process);
+        if stops {
+            self.end_turn(process);
+        }
     }
 
     fn granted(&mut self, process: usize, tickets: &[u64]) {
         for &ticket in tickets {
             let id = ticket as u32;
             self.permit_waited(id);
-            let job = &mut self.jobs[id];
-            job.holds = true;
             if let Some(permits) = &mut self.processes[process].permits {
-                permits.hold(id);
+                let job = &mut self.jobs[id];
+                let claim = permits.claim(job);
+                permits.hold(id, job, Some(claim));
             }
             self.shorten(process);
             self.want_cpu(process, id);
@@ -164,7 +202,7 @@ impl World<'_> {
         let job = &mut self.jobs[id];
         job.wait = 0;
         let waited_ns = self.now_ns - job.wants_ns;
-        job.wants_ns = self.now_ns;
+        job.wants_ns = self.now_ns - job.had_ns();
         self.tally
             .waited(job.index, job.route, Cause::Permit, waited_ns);
     }
@@ -178,16 +216,15 @@ impl World<'_> {
         if permits.queue.waiting() == 0 {
             return;
         }
-        let heavy_ns = permits.rule.weight.heavy_ns;
+        let (heavy_ns, share_ns) = (permits.rule.weight.heavy_ns, permits.rule.share_ns);
+        let allowance_ns = permits.rule.allowance_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
         let most = counting.map(|holder| match holder.is_short {
             true => (holder.id, LONG * heavy_ns),
-            false => (
-                holder.id,
-                permits
-                    .queue
-                    .share_of(holder.id.into(), permits.rule.share_ns),
-            ),
+            false => {
+                let share_ns = permits.queue.share_of(holder.id.into(), share_ns);
+                (holder.id, holder.had_ns + share_ns.min(allowance_ns))
+            }
         });
         let free = permits.free.iter().map(|&id| (id, heavy_ns));
         let left = most

@@ -4,6 +4,7 @@ use crate::jobs::{Between, Job};
 use crate::model::Work;
 use crate::tally::Outcome;
 use crate::world::World;
+use greenlane_policy::threads::learned;
 
 impl World<'_> {
     /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
@@ -11,9 +12,10 @@ impl World<'_> {
         let arrival_ns = self.now_ns;
         let (index, mut stream) = self.source.begin(route);
         let of_route = &self.model.routes[route];
-        // Drawn in any case: what a request draws after it must not depend on who chose.
-        let drawn = of_route.draw(&mut stream);
-        let sequence = sequence.map_or(drawn, |number| of_route.sequence(number));
+        let sequence = match sequence {
+            Some(number) => of_route.sequence(number as usize),
+            None => of_route.draw(&mut stream),
+        };
         self.jobs.add(Job {
             index,
             arrival_ns,
@@ -26,7 +28,6 @@ impl World<'_> {
             burst_ns: 0,
             left_ns: 0,
             attained_ns: 0,
-            stream,
             route: route as u32,
             step: sequence.first,
             end: sequence.end,
@@ -35,6 +36,7 @@ impl World<'_> {
             wait: 0,
             fresh: true,
             holds: false,
+            asked: false,
             between: None,
             placed: false,
             releases: 0,
@@ -62,7 +64,7 @@ impl World<'_> {
             }
             Work::Free | Work::Thread | Work::Process => {
                 job.step += 1;
-                let cpu_ns = step.draw(&mut job.stream);
+                let cpu_ns = step.ns;
                 if step.work == Work::Thread {
                     return self.on_thread(id, cpu_ns);
                 }
@@ -84,7 +86,7 @@ impl World<'_> {
             if step.work != Work::Cpu {
                 break;
             }
-            cpu_ns += step.draw(&mut job.stream);
+            cpu_ns += step.ns;
             job.step += 1;
         }
         (job.burst_ns, job.left_ns) = (cpu_ns, cpu_ns);
@@ -112,12 +114,17 @@ impl World<'_> {
         let span_ns = job.due_ns.saturating_sub(job.arrival_ns);
         let late = job.due_ns != 0 && took_ns > span_ns;
         let which = (job.index, job.route);
-        self.tally.end(self.now_ns, which, outcome, took_ns, late);
+        self.tally.end(which, outcome, took_ns, late);
         let one = &mut self.processes[process];
         one.in_flight -= 1;
-        one.done += u64::from(outcome == Outcome::Done);
-        if let (Some(shed), Outcome::Done) = (one.sheds.get_mut(lane), outcome) {
-            shed.served(self.now_ns - job.began_ns, span_ns);
+        if outcome == Outcome::Done {
+            if let Some(shed) = one.sheds.get_mut(lane) {
+                shed.served(self.now_ns - job.began_ns, span_ns);
+            }
+            if let Some(permits) = &mut one.permits {
+                let asked = &mut permits.asked[job.route as usize];
+                *asked = Some(learned(*asked, job.asked));
+            }
         }
         self.front.in_progress[lane] -= 1;
         self.place_free(process);

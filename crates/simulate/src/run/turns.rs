@@ -58,8 +58,13 @@ impl World<'_> {
         let id = self.job_of(process, who);
         let job = &mut self.jobs[id];
         job.left_ns -= cpu_ns;
+        let stops = std::mem::take(&mut self.processes[process].stops);
         if job.left_ns > 0 {
-            self.processes[process].line.push(who, self.now_ns);
+            if stops {
+                self.stand_still(process, id);
+            } else {
+                self.processes[process].line.push(who, self.now_ns);
+            }
             return None;
         }
         if who != LOOP {
@@ -139,6 +144,16 @@ impl World<'_> {
             let turn = one.turn;
             self.until(process, turn, end_ns - used_ns);
         }
+    }
+
+    /// The turn of the job that computes ends now, and it stands still.
+    pub(super) fn end_turn(&mut self, process: usize) {
+        let cpu_ns = self.cores.cpu_ns(self.now_ns);
+        let one = &mut self.processes[process];
+        one.stretch_ns = cpu_ns - one.began_cpu_ns;
+        one.stops = true;
+        let turn = one.turn;
+        self.turn_over(process, turn);
     }
 
     fn until(&mut self, process: usize, turn: u32, cpu_ns: u64) {

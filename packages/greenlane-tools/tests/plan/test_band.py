@@ -9,7 +9,7 @@ import pytest
 from tests.plan.models import pricing
 from tests.plan.profiles import sampled
 
-from greenlane_tools.plan.band import MODEL, Band, bands
+from greenlane_tools.plan.band import MODEL, Band, bands, surely_better
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Step
@@ -75,3 +75,16 @@ def test_a_measurement_whose_cores_were_timed_has_its_band_about_that_speed() ->
     assert band(0.3, 1.5).low_ms > 1.35 * band(0.3, 1.0).low_ms
     # Where the recording had a steady speed, a loop that was slower for once tells little.
     assert band(0.02, 1.5).low_ms < 1.15 * band(0.02, 1.0).low_ms
+
+
+def test_what_is_better_by_less_than_the_model_errs_or_in_too_few_draws_is_not_surely_better() -> None:
+    def tails(*drawn_ms: float) -> list[Band]:
+        return [Band(goal, 0, 0, 0, 0, drawn_ms) for goal in (GOAL, Goal("GET /y", 0.99, 9000))]
+
+    now = tails(*[100.0] * 19)
+    better, hardly = 99 / MODEL, 101 / MODEL
+    assert surely_better(tails(*[better] * 18, 300), now)
+    assert not surely_better(tails(*[better] * 17, hardly, hardly), now)
+    # By the goal that is nearest to its limit; and nobody is better than what never ends by not ending either.
+    assert not surely_better([tails(*[better] * 19)[1], now[0]], now)
+    assert surely_better(now, tails(*[float("inf")] * 19)) and not surely_better(tails(*[float("inf")] * 19), now)

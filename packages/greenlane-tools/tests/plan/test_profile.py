@@ -20,12 +20,7 @@ SMALL: dict[str, Any] = {
     "schema": "greenlane.profile/1",
     "host": "threads",
     "routes": [
-        {
-            "route": "GET /x",
-            "rate_per_s": 2,
-            "sequences": [{"steps": [["cpu", 5], ["io", 55, 0]]}],
-            "upstreams": ["db"],
-        }
+        {"route": "GET /x", "rate_per_s": 2, "sequences": [{"steps": [["cpu", 5], ["io", 55, 0]]}], "upstreams": ["db"]}
     ],
 }
 

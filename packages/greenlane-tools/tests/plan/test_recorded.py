@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from tests.report.rows_of_a_bad_day import Endpoint, a_day
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.cliff import full_load
-from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.profile import Profile, told_dispersion
 from greenlane_tools.plan.recorded import profile_of_recording
-from greenlane_tools.plan.recorded_host import core_speed
+from greenlane_tools.plan.recorded_host import core_speed, spread
 from greenlane_tools.plan.recorded_steps import shortened, steps_of
 from greenlane_tools.plan.route import NOBODY, Step
 from greenlane_tools.plan.set_up import SetUp
@@ -34,6 +35,17 @@ def test_a_profile_knows_what_served_it(green: Profile) -> None:
     assert (green.host, green.name, green.source) == ("gevent", "pricing", "recording")
     assert green.processes == 3 and 19 < green.seconds < 21
     assert 0.3 < (green.arrivals.dispersion or 0) < 3
+
+
+def test_a_load_that_grows_has_no_bursts_and_one_that_surges_has() -> None:
+    def spread_of(per_s: Callable[[int], float]) -> float | None:
+        chance = random.Random(7)
+        counts = (round(chance.gauss(per_s(second), math.sqrt(per_s(second)))) for second in range(60))
+        return told_dispersion(spread([S * at + n for at, count in enumerate(counts) for n in range(count)]), 60)
+
+    assert spread_of(lambda second: 100 + 4 * second) == 1.0
+    assert spread_of(lambda second: 150 if second < 6 else 200) == 1.0  # a warm-up
+    assert (spread_of(lambda second: 100 + 100 * (second * 7 % 5 < 2)) or 0) > 4
 
 
 def test_steps_are_those_of_the_requests_without_their_waits(green: Profile) -> None:

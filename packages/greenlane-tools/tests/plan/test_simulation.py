@@ -20,7 +20,9 @@ def _profile(*steps, per_s=50.0, **route):
 
 
 def test_shares_and_percentiles_are_read_off_the_same_histogram():
-    profile = _profile(["io", 100, -1, "exponential"], deadline_ms=200)
+    profile = _profile(deadline_ms=200)
+    parts = ((part + 0.5) / 1000 for part in range(1000))
+    profile["routes"][0]["sequences"] = [{"steps": [["io", -100 * math.log(part)]]} for part in parts]
     run = simulate(profile, {"host": "asyncio"}, jobs=50_000).routes[0]
     late = math.exp(-2)
     assert run.within_deadline_frac == pytest.approx(1 - late, abs=0.005)

@@ -24,8 +24,8 @@ class Queue:
     def is_heavy(self, item: str) -> bool:
         return item.isupper()
 
-    def are_long(self) -> bool:
-        return self.long
+    def waiting(self) -> int:
+        return CEILING if self.long else 0
 
 
 @pytest.fixture
@@ -144,8 +144,8 @@ def test_a_small_pool_has_no_threads_to_spare(gate, queue, ceiling: int) -> None
     pool.shutdown()
 
 
-def expected(ceiling: int = 64) -> Expected:
-    return Expected(lambda: 0, ceiling)
+def expected() -> Expected:
+    return Expected(lambda: 0)
 
 
 def test_a_path_is_expected_to_be_heavy_once_most_of_its_requests_are() -> None:
@@ -198,16 +198,6 @@ def test_the_query_and_numbers_say_nothing_of_a_request(client) -> None:
         assert paths.is_heavy(conn) is heavy
     conn.head = b""  # TLS: a thread has yet to open it
     assert not paths.is_heavy(conn)
-
-
-def test_an_eighth_of_the_threads_at_the_permit_is_a_long_queue() -> None:
-    waiting = 0
-    few, many = Expected(lambda: waiting, 4), Expected(lambda: waiting, 64)
-    assert (few.are_long(), many.are_long()) == (False, False)
-    waiting = 1
-    assert (few.are_long(), many.are_long()) == (True, False)
-    waiting = 8
-    assert many.are_long()
 
 
 @pytest.fixture

@@ -8,13 +8,7 @@
 
 from greenlane_tools.plan.differences import compared
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.simulation import (
-    Simulated,
-    SimulatedRoute,
-    SimulationCell,
-    simulate,
-    simulate_cells,
-)
+from greenlane_tools.plan.simulation import Simulated, SimulatedRoute, SimulationCell, simulate, simulate_cells
 from greenlane_tools.plan.sources import opened
 
 __all__ = [

@@ -18,7 +18,7 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import milliseconds
-from greenlane_tools.plan.band import Band, bands
+from greenlane_tools.plan.band import Band, bands, surely_better
 from greenlane_tools.plan.candidates import Room, candidates, hanging, needed_processes
 from greenlane_tools.plan.cliff import full_load, with_cliff
 from greenlane_tools.plan.goal import Goal, level_said
@@ -48,6 +48,8 @@ class AdviceVerdict(enum.Enum):
     """The result."""
 
     CHANGE = "change"
+    #: What was found best may be no better than what is there.
+    UNSURE = "unsure"
     #: The present set-up meets the goals, with room, and nothing that costs less does.
     NOTHING = "nothing"
     #: Nothing that was looked at meets the goals; the nearest is shown.
@@ -166,7 +168,7 @@ class _Choice:
             bands={each.candidate.name: bands(profile, each.set_up, goals, seed=seed) for each in (there, best)},
             jobs=self._runs.size(quick=False),
         )  # fmt: skip
-        return _held_against(advice, there)
+        return _held_against(_said_surely(advice, there, best), there)
 
     def _finalists(self, options: Sequence[Option]) -> list[Option]:
         """Those that reach the goals at the least cost: the smallest change, what lasts longest by theory, the shortest
@@ -255,6 +257,19 @@ def _unique(options: Sequence[Option]) -> list[Option]:
 
 def _by_cost(option: Option) -> tuple[float, float]:
     return option.cost, option.at.tail
+
+
+def _said_surely(advice: Advice, there: Option, best: Option) -> Advice:
+    """The advice, which recommends a change only where it is better beyond the model's error, or saves cores and meets
+    the goals with the whole of their bands."""
+    if best.candidate == there.candidate:
+        return advice
+    new, old = (advice.bands[each.candidate.name].values() for each in (best, there))
+    saves = there.at.reached and best.cost < there.cost
+    if surely_better(new, old) or (saves and all(each.high_ms <= each.goal.limit_ms for each in new)):
+        return advice
+    verdict = AdviceVerdict.UNSURE if advice.verdict is AdviceVerdict.CHANGE else advice.verdict
+    return replace(advice, verdict=verdict, recommended=best if verdict is AdviceVerdict.UNSURE else there)
 
 
 def _held_against(advice: Advice, there: Option) -> Advice:

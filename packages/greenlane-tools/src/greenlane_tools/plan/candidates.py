@@ -20,13 +20,7 @@ from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.options import Candidate
 from greenlane_tools.plan.profile import LOOPS, Profile, Route, weighted
 from greenlane_tools.plan.route import NOBODY
-from greenlane_tools.plan.set_up import (
-    CONNECTIONS,
-    SWITCH_MS,
-    THREADS,
-    SetUp,
-    SetUpLane,
-)
+from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp, SetUpLane
 
 __all__ = [
     "HANG_MS", "Room", "candidates", "hanging", "heavy_routes", "lane_routes",
@@ -39,6 +33,8 @@ _BUSY: Final = 0.97
 _SEEN: Final = 20
 #: Fewer processes than needed are not considered; up to this many more are.
 _MORE: Final = 4
+#: CPU after which a long phase stands still: the one that was measured (docs/design/0026-stopping-threads.md).
+_STOP_MS: Final = 20.0
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0
 _HANG_TIMES: Final = 5.0
@@ -139,7 +135,7 @@ def _hung(route: Route, name: str, ms: float) -> Route:
 
 class _Search:
     def __init__(self, profile: Profile, goals: Sequence[Goal], base: SetUp, room: Room) -> None:
-        self._profile, self._goals, self._base, self._room = profile, goals, base, room
+        self._profile, self._base, self._room = profile, base, room
         self._lane = lane_routes(profile, goals)
         least = needed_processes(profile)
         most = min(room.processes, max(least, base.processes) + _MORE)
@@ -232,6 +228,8 @@ class _Search:
         plain = replace(plain, shed=due)
         said = f"{_processes(processes)} of Greenlane's worker: threads with CPU permits"
         yield self._made(f"permits x{processes}", plain, said, effort=2)
+        stops = f"{said}, of which a long one stands still after {_STOP_MS:g} ms (CPython 3.12 or later)"
+        yield self._made(f"permits-stop x{processes}", replace(plain, preempt_ms=_STOP_MS), stops, effort=3)
         if processes == 1:
             return
         front = costs_of(self._profile, "permits", front=True)
@@ -261,7 +259,7 @@ class _Search:
     def _served(self, host: str, processes: int, limit: int) -> SetUp:
         return replace(
             self._base, host=host, processes=processes, cores=self._room.cores, queue="accept", limit=limit,
-            shed=False, lanes=(), placement={}, switch_interval_ms=self._switch_ms(host),
+            shed=False, preempt_ms=0.0, lanes=(), placement={}, switch_interval_ms=self._switch_ms(host),
             costs=costs_of(self._profile, host, front=False),
         )  # fmt: skip
 

@@ -82,10 +82,6 @@ class Fields:
             return value
         raise self.error(name, value, f"a whole number of at least {least}", _absent(value))
 
-    def ignore(self, *names: str) -> None:
-        """Leaves out fields of earlier releases."""
-        self._asked += names
-
     def tables(self, name: str) -> Iterator[Fields]:
         """Tables of a list; none where it is missing."""
         for number, each in enumerate(self.items(name)):

@@ -182,10 +182,7 @@ class Profile:
             "loop_us": self.loop_us,
             "loop_spread": self.loop_spread,
             "requests": self.requests,
-            "arrivals": {
-                "rate_per_s": self.arrivals.rate_per_s,
-                "dispersion": self.arrivals.dispersion,
-            },
+            "arrivals": {"rate_per_s": self.arrivals.rate_per_s, "dispersion": self.arrivals.dispersion},
             "routes": [route_json(route) for route in self.routes],
             "measured": {name: each.to_json() for name, each in sorted(self.measured.items())},
             "notes": list(self.notes),
@@ -194,10 +191,10 @@ class Profile:
 
 
 def told_dispersion(dispersion: float | None, seconds: float) -> float | None:
-    """1, random arrivals, unless there are seconds enough to tell them apart: its error is sqrt(2 / (seconds - 1))."""
+    """1, random arrivals, unless there are seconds enough to tell them apart: its error is sqrt(3 / (seconds - 1))."""
     if dispersion is None or seconds <= 1:
         return dispersion
-    return 1.0 if abs(dispersion - 1) <= _ERRORS * math.sqrt(2 / (seconds - 1)) else dispersion
+    return 1.0 if abs(dispersion - 1) <= _ERRORS * math.sqrt(3 / (seconds - 1)) else dispersion
 
 
 def profile_of(fields: Fields) -> Profile:
@@ -229,7 +226,6 @@ def profile_of(fields: Fields) -> Profile:
         notes=fields.texts("notes"),
     )
     requests = fields.whole("requests", found.requests)
-    fields.ignore("anonymous", "memory_mb", "upstreams")
     fields.end()
     _check(found, fields, requests)
     return found
@@ -237,11 +233,7 @@ def profile_of(fields: Fields) -> Profile:
 
 def _arrivals(fields: Fields, routes: tuple[Route, ...]) -> Arrivals:
     rates = math.fsum(route.rate_per_s for route in routes)
-    found = Arrivals(
-        rate_per_s=fields.number("rate_per_s", rates),
-        dispersion=fields.perhaps("dispersion"),
-    )
-    fields.ignore("clients")
+    found = Arrivals(rate_per_s=fields.number("rate_per_s", rates), dispersion=fields.perhaps("dispersion"))
     fields.end()
     if abs(found.rate_per_s - rates) > _SUM_FRAC * max(found.rate_per_s, rates):
         rule = f"the sum of the routes' rates, {rates:.6g}"
@@ -258,11 +250,7 @@ def _measured(fields: Fields) -> Measured:
         if not isinstance(pair, list) or not numbers or pair[1] < 1:
             raise fields.error("buckets", pair, "pairs of a bucket and its count, whole numbers")
         counts[pair[0]] = counts.get(pair[0], 0) + pair[1]
-    found = Measured(
-        counts=dict(sorted(counts.items())),
-        sum_ms=fields.number("sum_ms", 0.0),
-    )
-    fields.ignore("due", "late", "failed")
+    found = Measured(counts=dict(sorted(counts.items())), sum_ms=fields.number("sum_ms", 0.0))
     fields.end()
     return found
 

@@ -115,12 +115,7 @@ class _Sampling:
     """One route: which of its requests are kept, and what they did."""
 
     def __init__(
-        self,
-        recording: RecordedRows,
-        route: str,
-        jobs: Sequence[Job],
-        upstreams: Upstreams,
-        host: str,
+        self, recording: RecordedRows, route: str, jobs: Sequence[Job], upstreams: Upstreams, host: str
     ) -> None:
         self._on_loop = host in LOOPS
         self._recording, self._route, self._jobs = recording, route, jobs

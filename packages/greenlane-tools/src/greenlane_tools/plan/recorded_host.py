@@ -109,7 +109,11 @@ def off_s(marks: Iterable[tuple[int, int, str]], jobs: Sequence[Job]) -> float:
 
 
 def spread(arrivals_ns: Sequence[int]) -> float | None:
-    """Index of dispersion of the counts in whole seconds: their variance by their mean. None = too short to say."""
+    """Index of dispersion of the counts in whole seconds: their variance by their mean. None = too short to say.
+
+    The variance is half the mean square of what neighbours differ by (von Neumann, 1941): a warm-up, or a load that
+    grows, is no burst in each second.
+    """
     first = min(arrivals_ns)
     bins = (max(arrivals_ns) - first) // _S
     if bins < _LEAST_BINS:
@@ -120,7 +124,7 @@ def spread(arrivals_ns: Sequence[int]) -> float | None:
         if second < bins:
             counts[second] += 1
     mean = sum(counts) / bins
-    return round(sum((each - mean) ** 2 for each in counts) / (bins - 1) / mean, 4) if mean else None
+    return round(fmean((one - other) ** 2 for one, other in pairwise(counts)) / 2 / mean, 4) if mean else None
 
 
 def core_speed(samples: Iterable[Sample], first_ns: int, last_ns: int) -> tuple[float | None, float | None]:

@@ -176,7 +176,6 @@ def route_of(fields: Fields) -> Route:
         threshold=fields.number("threshold", 0.0),
         unlocked_frac=fields.perhaps("unlocked_frac", most=1.0),
     )
-    fields.ignore("lane", "bytes_in", "bytes_out", "memory_mb")
     fields.end()
     _check_mean(found, fields)
     return found
@@ -187,7 +186,6 @@ def _sequence(fields: Fields, upstreams: int) -> Sequence:
     if not steps:
         raise fields.error("steps", None, "at least one step with time in it", 'steps = [["cpu", 5], ["io", 55]]')
     weight = fields.number("weight", 1.0, open_=True)
-    fields.ignore("emphasis", "priority")
     fields.end()
     return Sequence(weight, steps)
 
@@ -267,10 +265,7 @@ def route_json(route: Route) -> dict[str, object]:
 
 
 def _sequence_json(sequence: Sequence) -> dict[str, object]:
-    return {
-        "weight": sequence.weight,
-        "steps": [_step_json(step) for step in sequence.steps],
-    }
+    return {"weight": sequence.weight, "steps": [_step_json(step) for step in sequence.steps]}
 
 
 def _step_json(step: Step) -> list[object]:

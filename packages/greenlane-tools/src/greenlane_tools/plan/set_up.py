@@ -48,10 +48,12 @@ class SetUp:
     switch_interval_ms: float = SWITCH_MS
     #: Requests in progress in a process (connections, threads); more wait before it, where nobody sees them.
     limit: int = 0
+    #: Of permits: CPU after which a holder stands still while another phase goes first. CPython 3.12 and later.
+    preempt_ms: float = 0.0
     #: Refuse early what would come too late.
     shed: bool = False
     lanes: tuple[SetUpLane, ...] = ()
-    #: Calls of an upstream at once, by its name: a process's own limit, or under Celery a bulkhead over all.
+    #: Calls of an upstream at once, by its name: a bulkhead over all processes, of Celery only.
     upstream_limits: Mapping[str, int] = field(default_factory=dict)
     #: Where heavy work of a route runs: thread (the process's one native thread) or process (one of `pool`).
     placement: Mapping[str, str] = field(default_factory=dict)

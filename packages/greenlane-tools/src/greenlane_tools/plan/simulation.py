@@ -1,9 +1,8 @@
 """Simulated latencies of a profile under a set-up: the typed face of the native simulator; many cells at once.
 
-The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping (then a step may have a law:
-`["cpu", 10, "exponential"]`, `["io", 5, -1, "lognormal", 1.5]` with its coefficient of variation). Its arrivals
-may be requests that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known (or null)],
-…]}`; then it is these and no more, whatever `jobs` says.
+The profile is what `Profile.simulated(host).to_json()` gives, or the same as a mapping. Its arrivals may be requests
+that came: `{"recorded": [[ms, number of the route, number of its sequence if it is known (or null)], …]}`; then it is
+these and no more, whatever `jobs` says.
 The set-up is a mapping with these keys; only `host` must be there:
 
     host                    gevent, threads, permits, asyncio, celery
@@ -13,17 +12,18 @@ The set-up is a mapping with these keys; only `host` must be there:
     at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
     switch_interval_ms      5: the interpreter's; with permits while none is held. While one is, production's rule says:
                             `interval_ms` of the settings, longer where many want the GIL, and never beyond this
+    preempt_ms              permits: CPU after which a holder stands still while another phase goes first; 0 = never
     shed                    true = by the production's rule
     lanes                   [{name, routes, kind, processes, priority}]; kind soft or hard
-    upstream_limits         {upstream: calls at once in a process}; host celery: bulkheads
+    upstream_limits         celery: {upstream: calls at once}, a bulkhead over all processes
     placement, pool         {route: "thread" or "process"}; processes for it (1)
     costs                   {switch_us, dispatch_us, front_us} and, of a GIL, {door_releases, request_releases,
                             call_releases}; each 0. How often a thread loses the GIL in a short call, where others
                             wait for it: the one that accepts, for a request; the request's own, before its first line
                             and in a call to an upstream
 
-Rules are those of the settings given, by default the production's defaults. Every set-up meets the very same requests:
-they depend on the profile and the seed alone.
+Rules are the production's, by their defaults. Every set-up meets the very same requests: they depend on the profile
+and the seed alone.
 """
 
 from __future__ import annotations
@@ -44,15 +44,7 @@ from greenlane.policy.shed import ShedRule
 from greenlane_serve.settings import AtOnceRule, ServeSettings
 from greenlane_tools import _native
 
-__all__ = [
-    "CAUSES",
-    "SimulationCell",
-    "Simulated",
-    "SimulatedRoute",
-    "rules",
-    "simulate",
-    "simulate_cells",
-]
+__all__ = ["CAUSES", "SimulationCell", "Simulated", "SimulatedRoute", "rules", "simulate", "simulate_cells"]
 
 #: What a request waits for; see `SimulatedRoute.waits_ms`.
 CAUSES: Final = ("queue", "cpu", "permit", "upstream", "placed")
@@ -108,20 +100,15 @@ class SimulatedRoute:
 class Simulated:
     """A run."""
 
-    #: Of simulated time; and from the end of the first counted request to that of the last.
+    #: Of simulated time.
     seconds: float
-    counted_seconds: float
-    jobs: int
     #: Counted requests that never ended.
     unfinished: int
     #: Requests in progress at the end; thousands = more comes than is served.
     in_progress: int
-    events: int
     #: Mean share of the time in which a process computes under its GIL, and the same by process.
     cpu_frac: float
     process_cpu_frac: tuple[float, ...]
-    #: Requests that the front gives a process at once; 0 = it does not decide.
-    at_once: int
     routes: tuple[SimulatedRoute, ...]
 
     def route(self, name: str) -> SimulatedRoute:
@@ -143,9 +130,9 @@ class SimulationCell:
     load: float = 1.0
 
 
-def rules(settings: ServeSettings | None = None, *, threads: bool = True) -> dict[str, dict[str, Any]]:
-    """The production's rules under these settings, as the simulator takes them."""
-    settings = settings or ServeSettings()
+def rules(*, threads: bool = True) -> dict[str, dict[str, Any]]:
+    """The production's rules by their defaults, as the simulator takes them."""
+    settings = ServeSettings()
     return {
         "permits": dataclasses.asdict(PermitRule.of(settings)),
         "shed": dataclasses.asdict(ShedRule.of()),
@@ -238,14 +225,10 @@ class _Stopped(Exception):
 def _simulated(found: Mapping[str, Any]) -> Simulated:
     return Simulated(
         seconds=found["seconds"],
-        counted_seconds=found["counted_seconds"],
-        jobs=found["jobs"],
         unfinished=found["unfinished"],
         in_progress=found["in_progress"],
-        events=found["events"],
         cpu_frac=found["cpu_frac"],
-        process_cpu_frac=tuple(each["cpu_frac"] for each in found["processes"]),
-        at_once=found["at_once"],
+        process_cpu_frac=tuple(found["process_cpu_frac"]),
         routes=tuple(_route(each) for each in found["routes"]),
     )
 

@@ -67,11 +67,7 @@ def applied(changes: Sequence[Change], profile: Profile, set_up: SetUp) -> tuple
 
 
 def asked(
-    profile: Profile,
-    *,
-    cpu: Sequence[str] = (),
-    rate: Sequence[str] = (),
-    split: Sequence[str] = (),
+    profile: Profile, *, cpu: Sequence[str] = (), rate: Sequence[str] = (), split: Sequence[str] = ()
 ) -> tuple[Change, ...]:
     """What-ifs from the texts of their options, in this order.
 

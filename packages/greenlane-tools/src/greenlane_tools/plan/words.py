@@ -29,6 +29,8 @@ _CAUSES: Final = {
 }  # fmt: skip
 #: Of the time of requests; less is not worth naming.
 _WORTH_FRAC: Final = 0.02
+#: Of what is shown beside the present set-up; else it is recommended.
+_MARKS: Final = {AdviceVerdict.OUT_OF_REACH: "nearest", AdviceVerdict.UNSURE: "perhaps"}
 #: A share that reads as 0.1 %; what is less would read as none.
 _SHOWN_FRAC: Final = 0.0005
 
@@ -145,6 +147,14 @@ def _verdict(advice: Advice) -> Iterator[str]:
         more = " more" if advice.what_if else ""
         yield f"Change nothing{more}: {goals} is met {held}{_how_far(advice, now)}."
         yield _why_nothing(now)
+    elif advice.verdict is AdviceVerdict.UNSURE:
+        came = "met" if now.at.reached else "missed"
+        yield (
+            f"Not sure: {goals} is {came} {held}, and the best that was found may be no better: "
+            f"{way_said(advice, best)}. Leave it, or measure both with --verify."
+        )
+    elif advice.verdict is AdviceVerdict.OUT_OF_REACH and best.candidate == now.candidate:
+        yield f"Nothing that was tried meets {goals}, and nothing is surely better than what it has."
     elif advice.verdict is AdviceVerdict.OUT_OF_REACH:
         yield f"Nothing that was tried meets {goals}. The nearest: {way_said(advice, best)}."
     elif now.at.reached and best.cost < now.cost:
@@ -249,7 +259,7 @@ def _price(advice: Advice, now: Option, best: Option) -> Iterator[str]:
 
 def _cliff(advice: Advice, now: Option, best: Option) -> Iterator[str]:
     """On-call question 16."""
-    shown = [("the nearest" if advice.verdict is AdviceVerdict.OUT_OF_REACH else "recommended", best)]
+    shown = [(_MARKS.get(advice.verdict, "recommended"), best)]
     if now.candidate != best.candidate:
         shown.append(("with the what-if alone" if advice.what_if else "now", now))
     parts = [f"{word}, {_breaks_at(advice, option)}" for word, option in shown if option.breaks is not None]
@@ -295,7 +305,7 @@ def _mark(advice: Advice, option: Option) -> str:
     best = advice.recommended
     if best is None or best.candidate.name != option.candidate.name or advice.verdict is AdviceVerdict.UNEXPLAINED:
         return ""
-    return " (nearest)" if advice.verdict is AdviceVerdict.OUT_OF_REACH else " (recommended)"
+    return f" ({_MARKS.get(advice.verdict, 'recommended')})"
 
 
 def _option_rows(advice: Advice, option: Option) -> Iterator[Row]:

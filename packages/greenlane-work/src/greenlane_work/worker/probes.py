@@ -85,7 +85,7 @@ class Probes:
         if wait_ns:
             upstreams.probes_failed(name, self._clock_ns(), wait_ns)
         else:
-            _log.info("%r answers again, another worker says: its orders begin", key)
+            _log.info("another worker reports that %r answers again: its orders start", key)
             upstreams.close(name, self._clock_ns())
             self._turn()
 
@@ -104,7 +104,7 @@ class Probes:
             try:
                 app.control.broadcast(COMMAND, arguments={"key": key, "seconds": seconds, "by": self._own})
             except Exception as failed:
-                _log.debug("the other workers were not told what probes of %r found: %r", key, failed)
+                _log.debug("telling the other workers what probes of %r found failed: %r", key, failed)
 
         self._elsewhere(tell)
 

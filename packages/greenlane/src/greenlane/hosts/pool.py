@@ -7,6 +7,7 @@ stay warm and the others end.
 With `Turns` a pool under lasting overload keeps threads for what is light. While many threads wait for a permit,
 one more of their kind ends no sooner for having a thread: it gets none of the last quarter, and light items are served
 before it. Without such a queue at the permit, and below three quarters of the threads, items are served as they come.
+The rule itself is greenlane-policy's `threads`, which `greenlane plan` simulates too.
 
 The locks are `_thread`'s own, taken when this module is imported: probes never see the pool's waits.
 """
@@ -21,6 +22,8 @@ from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, MutableSequence
 from typing import Final, Generic, Protocol, TypeVar
+
+from greenlane._native import threads_nearly_full, threads_turn
 
 __all__ = ["IDLE_S", "Pool", "Turns"]
 
@@ -37,8 +40,8 @@ class Turns(Protocol[_T]):
     def is_heavy(self, item: _T) -> bool:
         """Whether `item` will wait for a permit."""
 
-    def are_long(self) -> bool:
-        """Whether the permit queue is long enough that one more can wait elsewhere."""
+    def waiting(self) -> int:
+        """How many phases wait for a permit."""
 
 
 class _Seat(Generic[T]):
@@ -81,7 +84,7 @@ class Pool(Generic[T]):
     ) -> None:
         self.ceiling = ceiling
         #: With this many items in progress, one more may have to wait for a thread.
-        self.nearly_full = ceiling if turns is None else ceiling - ceiling // 4
+        self.nearly_full = ceiling if turns is None else threads_nearly_full(ceiling)
         self.threads = 0
         self._serve = serve
         self._idle_s = idle_s
@@ -188,15 +191,12 @@ class Pool(Generic[T]):
     def _next_queued(self) -> T | None:
         """Take the queued item that is to be served now; None: there is none, or no thread for it."""
         light, heavy = self._light, self._heavy
-        busy = self.busy
-        if not (light or heavy) or busy >= self.ceiling:
+        if not (light or heavy):
             return None
-        long = bool(heavy) and self._turns is not None and self._turns.are_long()
-        if light and (long or not heavy or light[0][0] < heavy[0][0]):
-            return light.popleft()[1]
-        if long and busy >= self.nearly_full:
-            return None
-        return heavy.popleft()[1]
+        first = (light[0][0] if light else None), (heavy[0][0] if heavy else None)
+        waiting = self._turns.waiting() if heavy and self._turns is not None else 0
+        is_heavy = threads_turn(self.ceiling, self.busy, *first, waiting)
+        return None if is_heavy is None else (heavy if is_heavy else light).popleft()[1]
 
     def _taken(self, item: T) -> _Seat[T] | None:
         """The idle seat that now holds `item`; None: a new thread is counted and must be started for it."""

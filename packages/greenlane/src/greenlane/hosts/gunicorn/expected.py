@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from greenlane._native import threads_heavy, threads_learned
 from greenlane.hosts.gunicorn.connection import Conn, method_and_target
 
 __all__ = ["MOST_PATHS", "Expected"]
@@ -24,8 +25,6 @@ MOST_PATHS: Final = 512
 # What looks like a word names a path; anything else may be somebody's number.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z_.-]{0,31}")
 _MOST_SEGMENTS: Final = 6
-# Weight of the newest request. A path that becomes heavy is known to be so after four.
-_NEWEST: Final = 0.2
 # One request in eight is looked at while threads are free.
 _SAMPLED: Final = 8
 
@@ -35,12 +34,10 @@ class Expected:
 
     Args:
         waiting: how many phases wait for a permit.
-        ceiling: threads of the pool.
     """
 
-    def __init__(self, waiting: Callable[[], int], ceiling: int) -> None:
-        self._waiting = waiting
-        self._long = max(1, ceiling // 8)
+    def __init__(self, waiting: Callable[[], int]) -> None:
+        self.waiting = waiting
         # Share of its requests that asked for a permit. Two generations: a scanner's paths drive out no path that is
         # asked for.
         self._now: dict[str, float] = {}
@@ -53,16 +50,12 @@ class Expected:
         path = target.partition(b"?")[0]
         return self.expects(method.decode("latin-1"), path.decode("latin-1"))
 
-    def are_long(self) -> bool:
-        """Whether an eighth of the threads wait for a permit: it is never without work then."""
-        return self._waiting() >= self._long
-
     def expects(self, method: str, path: str) -> bool:
         """Whether a request for `path`, without its query, is expected to ask for a permit."""
         for key in _keys(method, path):
             share = self._share(key)
             if share is not None:
-                return share > 0.5
+                return threads_heavy(share)
         return False
 
     def ended(self, request: Any, asked: bool, *, nearly_full: bool) -> None:
@@ -78,8 +71,7 @@ class Expected:
             self._before, self._now = now, {}
             now = self._now
         for key in _keys(method, path):
-            share = self._share(key)
-            now[key] = float(asked) if share is None else share + (asked - share) * _NEWEST
+            now[key] = threads_learned(self._share(key), asked)
 
     def known(self) -> int:
         """How many paths are known."""

@@ -156,7 +156,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         ceiling = settings.ceiling(cfg, ours)
         self.max_keepalived = settings.most_kept_alive(cfg, ours)
         self._full = min(ceiling, ours.limit or ceiling)
-        self._expected = Expected(self._waiting, ceiling)
+        self._expected = Expected(self._waiting)
         self.tpool = Pool(ceiling, self.serve, progress=self._line.progress, turns=self._expected)
         dispatch = Dispatch(self, ours, self.tpool)
         self._http1 = Http1(self, dispatch, self.tpool)
