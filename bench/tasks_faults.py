@@ -398,7 +398,10 @@ def run(folder: Path, contender: str, kind: str, orders: int, per_s: float) -> R
         contender, kind, orders, len(books.effects), len(lost), len(twice), len(waiting), len(dead - waiting),
         len(books.bodies), sum(effects[name] == 1 for name in books.bodies), len(silent),
         sum(effects[name] > 0 for name in books.never), faults, round(time.monotonic() - begun, 1),
-        (*lost[:4], *twice[:4], *sorted(waiting)[:4], *sorted(dead)[:4], *silent[:4]),
+        (
+            *lost[:4], *twice[:4], *sorted(waiting)[:4], *sorted(dead)[:4],
+            *(f"{name}: {states[name]}" for name in silent[:4]),
+        ),
     )  # fmt: skip
 
 

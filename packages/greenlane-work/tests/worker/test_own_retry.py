@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
 
 import pytest
 from amqp.exceptions import MessageNacked
@@ -13,6 +16,7 @@ from kombu.exceptions import EncodeError, OperationalError
 
 from greenlane_work.order import Order, running
 from greenlane_work.settings import WorkSettings
+from greenlane_work.store import State, open_store
 from greenlane_work.worker.execution import Execution
 from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
@@ -138,6 +142,36 @@ def test_what_can_never_be_published_is_raised(order: Order) -> None:
     order.over = True
     with pytest.raises(EncodeError):
         program.send_task("next")
+
+
+def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(tmp_path: Path) -> None:
+    """It is published before that: the state RETRY could overwrite its result."""
+    url = f"sqlite:///{tmp_path}/orders.db"
+    store, other = open_store(url), open_store(url)
+    settings = WorkSettings(task_key="args.0")
+    execution = Execution(store, Retrying(settings, Totals()), settings, lambda _order, _error: None)
+
+    @Task.app.task(name="retried", bind=True, lazy=False)  # type: ignore[untyped-decorator]
+    def retried(_task: object) -> None:
+        raise Retry()
+
+    execution.wrap(retried)
+    order = Order(1, order_id="a", key="k", name="retried", size=0)
+    order.identity = ("retried", "a", 0, 0)
+    retried.push_request(id="a", called_directly=False, is_eager=False)
+    order.request = SimpleNamespace(id="a", task=retried)
+    token = running.set(order)
+    with pytest.raises(Retry):
+        retried.run()
+    running.reset(token)
+    # Celery's tracer writes it now.
+    assert other.begin("retried/a").state is State.RUNNING
+    told = Event()
+    assert execution.tell(order, lambda error: told.set() if error is None else None)
+    assert told.wait(20)
+    assert other.begin("retried/a").state is State.UNKNOWN
+    store.close()
+    other.close()
 
 
 def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order) -> None:

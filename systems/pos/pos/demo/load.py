@@ -68,7 +68,7 @@ class OpenLoop:
             checkpoint()
         if self._errors:
             raise GreenlaneError(f"publish an order: {self._errors[0]!r}, expected the broker to confirm it")
-        return max(self._lags_ns) / 1e6
+        return max(self._lags_ns, default=0) / 1e6
 
     def _run(self, first: int) -> None:
         try:

@@ -39,7 +39,7 @@ def slow(
         running.until_done(len(warm))
         load = OpenLoop(site.app, prefix, merchants, per_s, seconds)
         flood = OpenLoop(
-            site.app, f"{prefix}f", way.troubled[:1], way.flood_per_s or 1.0, seconds * bool(way.flood_per_s)
+            site.app, f"{prefix}-flood", way.troubled[:1], way.flood_per_s or 1.0, seconds * bool(way.flood_per_s)
         )
         load.start()
         flood.start()
@@ -52,7 +52,7 @@ def slow(
             talk.progress(f"{contender}: {len(load.orders)} orders in {seconds:g} s, then {settle_s:g} s")
             until_ns = last_ns + int(settle_s * 1e9)
             used = before + running.used(until_ns)
-            lag_ms = load.wait()
+            lag_ms = max(load.wait(), flood.wait())
         finally:
             load.stop()
             flood.stop()

@@ -145,9 +145,8 @@ class Execution:
         if untold is None:
             return False
         from greenlane.errors import StoreError
-        from greenlane_work.store import Kind
 
-        result, token = untold
+        kind, what = untold
 
         def told(answer: Any) -> None:
             if isinstance(answer, StoreError):  # this process ends: the message stays unacknowledged
@@ -157,7 +156,7 @@ class Execution:
                 order.kept = (order.kept[0], "")
             then(None)
 
-        self._store.submit(Kind.DONE, _store_key(order), told, result=result, token=token)
+        self._store.submit(kind, _store_key(order), told, **what)
         return True
 
     def wrap(self, task: Any) -> None:
@@ -213,8 +212,10 @@ class Execution:
     def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
         """Give the result of a call that ended well, once the store has it."""
         if self._store is not None and token and not _is_followed(task.request):
+            from greenlane_work.store import Kind
+
             # Nothing is published after it: the store is told beside the rest of the run, which ends when it knows.
-            order.untold = (packed(result, pickled=_pickles(task)), token)
+            order.untold = (Kind.DONE, {"result": packed(result, pickled=_pickles(task)), "token": token})
         elif self._store is not None and token:
             try:
                 self._done(order, task, result, token)
@@ -345,9 +346,16 @@ class Execution:
         # Also where an attempt that was given up says so, when the next one has begun.
         order.in_doubt |= not no_effect
         if self._store is not None:
+            from greenlane_work.store import Kind
+
             key = _store_key(order)
             if isinstance(error, Ignore):
                 self._store.done(key, packed(None), token=token)
+            elif isinstance(error, Retry) and token == order.token:
+                # The next attempt is at the broker. It begins when Celery has written that this one is tried again, or
+                # that could overwrite its result.
+                what = {"reason": self.said(error), "token": token}
+                order.untold = (Kind.FAILED if no_effect else Kind.UNKNOWN, what)
             else:
                 (self._store.failed if no_effect else self._store.unknown)(key, self.said(error), token=token)
         self._again(order, task, error, self.attempts_of(order, error))
