@@ -152,7 +152,7 @@ def test_doordash_rows_are_in_orders_per_hour_of_the_article() -> None:
     assert four["per_h"] == pytest.approx(3_600) and four["done_frac"] is None
     assert gevent["done_frac"] == 0.99 and gevent["p95_ms"] == 3_210 and gevent["p99_ms"] == 3_210
     text = shown([four, gevent], [])
-    assert "6,000 orders/h at 30 % of CPU" in text and "What cannot hold" in text
+    assert "6,000 orders/h at 30 % of CPU" in text and "Printed figures that contradict" in text
 
 
 def test_the_articles_figures_are_taken_apart_as_arithmetic_has_it() -> None:

@@ -226,7 +226,7 @@ def test_the_page_needs_nothing_else_and_says_what_the_text_says(run: Run, tmp_p
         (["alike"], "expected at least two results", "alike:a alike:b"),
         (["alike:a"], "expected at least two results", "second"),
         (["alike:a", "empty"], "result='empty', expected a result folder", "--out"),
-        (["alike:a", "begun"], "result='begun', expected at least one request", "goes on where it was"),
+        (["alike:a", "begun"], "result='begun', expected at least one request", "it resumes"),
         (["alike:a", "cut.parquet"], "file='cut.parquet', expected a whole file of samples", "cut"),
         (["alike:a", "foreign.parquet"], "columns endpoint, scheduled_ns, done_ns, status are missing", "tool"),
         (["alike:a", "words.parquet"], "column done_ns holds string, not numbers", "tool"),

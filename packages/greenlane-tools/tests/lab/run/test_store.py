@@ -55,7 +55,7 @@ def test_runs_of_another_identity_are_refused_and_forgotten_when_asked(tmp_path:
 def test_a_folder_without_room_is_named_and_keeps_what_is_there(tmp_path: Path) -> None:
     store, _ = opened(tmp_path)
     (tmp_path / "samples").rmdir()
-    with pytest.raises(GreenlaneError, match=r"--out='.*', expected a folder that can be written \(.*\n.*goes on"):
+    with pytest.raises(GreenlaneError, match=r"--out='.*', expected a folder that can be written \(.*\n.*resumes"):
         store.save(MADE)
 
 
