@@ -399,7 +399,7 @@ def test_the_writer_refuses_what_no_event_has() -> None:
     with pytest.raises(ValueError, match="expected a name"):
         writer.event("dinner", at_ns=1)
     with pytest.raises(ValueError, match="expected less than 8"):
-        writer.event("wait", from_ns=1, to_ns=2, kind=ACCEPT + 4)
+        writer.event("wait", from_ns=1, to_ns=2, kind=ACCEPT + 5)
     assert writer.chunk() == b""
 
 

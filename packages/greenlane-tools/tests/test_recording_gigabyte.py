@@ -14,7 +14,7 @@ import pytest
 
 from greenlane_testing import write_large_recording
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(570)]
 
 GB = 1_000_000_000
 
@@ -45,7 +45,7 @@ def _reported(file: Path, *options: str) -> tuple[str, int]:
     out = file.with_suffix(".out")
     command = [str(Path(sys.executable).with_name("greenlane")), "report", str(file), *options]
     with out.open("wb") as stream, subprocess.Popen(command, stdout=stream) as process:
-        overdue = threading.Timer(120, process.kill)
+        overdue = threading.Timer(250, process.kill)
         overdue.start()
         _, status, used = os.wait4(process.pid, 0)
         overdue.cancel()

@@ -169,7 +169,6 @@ REMEDIES: Mapping[int, Remedy] = {
     24: Remedy("json.dumps(items), one line logged", *_of("q24", edits=_CHEAP), _median("/feed"), "s", 0.3, 0.7),
     25: Remedy(_WORKER, *_of("q25", serve=_PERMITS), p99("/hit"), "s", 0.15),
     26: Remedy("-k gthread --threads 16", *_of("q26", serve=_THREADS), p99("/ping"), "s", 0.2),
-    27: Remedy(_WORKER + " -w 4", *_of("q27", serve=(*_PERMITS, "-w", "4")), p99("/ping"), "s", 0.3),
     28: Remedy(_WORKER + " -w 2", _FULL, replace(_FULL, serve=(*_PERMITS, "-w", "2")), p99("/offer"), "s", 0.5),
 }  # fmt: skip
 
