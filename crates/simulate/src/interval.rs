@@ -7,7 +7,6 @@
 //!
 //! Left out: the CPU that wakes take, for which production lengthens the interval in the first place.
 
-use super::world::World;
 use greenlane_policy::stretch::{Forced, Look, Stretch, LOOK_NS};
 
 /// See the module. Without what timers add.
@@ -15,8 +14,8 @@ use greenlane_policy::stretch::{Forced, Look, Stretch, LOOK_NS};
 pub struct Interval {
     own_ns: u64,
     stretch: Stretch,
-    forced: Option<Forced>,
-    due_ns: u64,
+    pub(crate) forced: Option<Forced>,
+    pub(crate) due_ns: u64,
 }
 
 impl Interval {
@@ -37,18 +36,18 @@ impl Interval {
     }
 
     /// Whether [`Interval::shorten`] would change it.
-    fn is_long(&self) -> bool {
+    pub(crate) fn is_long(&self) -> bool {
         self.forced.is_none() && seconds(self.own_ns) > self.stretch.short_s()
     }
 
     /// Somebody has a permit. `wakes`: so far.
-    fn shorten(&mut self, now_ns: u64, wakes: u64) {
+    pub(crate) fn shorten(&mut self, now_ns: u64, wakes: u64) {
         self.look(now_ns, wakes);
         self.forced = Some(Forced::first(&self.stretch, seconds(self.own_ns)));
     }
 
     /// A phase has ended, and a look is due.
-    fn tend(&mut self, now_ns: u64, wakes: u64) {
+    pub(crate) fn tend(&mut self, now_ns: u64, wakes: u64) {
         self.look(now_ns, wakes);
         if let Some(wanted) = self.forced.and_then(|forced| forced.next(&self.stretch)) {
             self.forced = Some(wanted);
@@ -56,7 +55,7 @@ impl Interval {
     }
 
     /// Nobody holds a permit now.
-    fn restore(&mut self, now_ns: u64, wakes: u64) {
+    pub(crate) fn restore(&mut self, now_ns: u64, wakes: u64) {
         self.look(now_ns, wakes);
         self.forced = None;
     }
@@ -73,43 +72,6 @@ impl Interval {
             None => (None, f64::MAX),
         };
         self.stretch.look(look, ran_s, long_s);
-    }
-}
-
-impl World<'_> {
-    /// Somebody has a permit of `process`.
-    pub(crate) fn shorten(&mut self, process: usize) {
-        self.change(process, |interval, _| interval.is_long(), Interval::shorten);
-    }
-
-    /// A phase has ended in `process`.
-    pub(crate) fn tend(&mut self, process: usize) {
-        let due = |interval: &Interval, now_ns| now_ns >= interval.due_ns;
-        self.change(process, due, Interval::tend);
-    }
-
-    /// Nobody holds a permit of `process` now.
-    pub(crate) fn restore(&mut self, process: usize) {
-        let forced = |interval: &Interval, _| interval.forced.is_some();
-        self.change(process, forced, Interval::restore);
-    }
-
-    /// Does `how` to the interval if `due`; those who wait do so by it then.
-    fn change(
-        &mut self,
-        process: usize,
-        due: impl Fn(&Interval, u64) -> bool,
-        how: impl Fn(&mut Interval, u64, u64),
-    ) {
-        let one = &mut self.processes[process];
-        let (Some(permits), waiters) = (&mut one.permits, &mut one.line) else {
-            return;
-        };
-        let interval = &mut permits.interval;
-        if due(interval, self.now_ns) {
-            how(interval, self.now_ns, waiters.wakes(self.now_ns));
-            waiters.set_interval(self.now_ns, interval.ns().max(1));
-        }
     }
 }
 

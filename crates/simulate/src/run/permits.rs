@@ -1,6 +1,7 @@
 //! Phases ask for permits of their process, wait for them and give them back.
 
 use crate::heap::Class;
+use crate::interval::Interval;
 use crate::tally::Cause;
 use crate::world::{Event, World};
 use greenlane_policy::order::Claim;
@@ -240,6 +241,41 @@ impl World<'_> {
                 process: process as u32,
             };
             self.timers.push(at_ns, Class::Other, event);
+        }
+    }
+
+    /// Somebody has a permit of `process`.
+    fn shorten(&mut self, process: usize) {
+        self.change(process, |interval, _| interval.is_long(), Interval::shorten);
+    }
+
+    /// A phase has ended in `process`.
+    fn tend(&mut self, process: usize) {
+        let due = |interval: &Interval, now_ns| now_ns >= interval.due_ns;
+        self.change(process, due, Interval::tend);
+    }
+
+    /// Nobody holds a permit of `process` now.
+    fn restore(&mut self, process: usize) {
+        let forced = |interval: &Interval, _| interval.forced.is_some();
+        self.change(process, forced, Interval::restore);
+    }
+
+    /// Does `how` to the interval if `due`; those who wait do so by it then.
+    fn change(
+        &mut self,
+        process: usize,
+        due: impl Fn(&Interval, u64) -> bool,
+        how: impl Fn(&mut Interval, u64, u64),
+    ) {
+        let one = &mut self.processes[process];
+        let (Some(permits), waiters) = (&mut one.permits, &mut one.line) else {
+            return;
+        };
+        let interval = &mut permits.interval;
+        if due(interval, self.now_ns) {
+            how(interval, self.now_ns, waiters.wakes(self.now_ns));
+            waiters.set_interval(self.now_ns, interval.ns().max(1));
         }
     }
 }
