@@ -77,8 +77,8 @@ class Settings:
         reason="At 0.9 of a worker, giving up after 250 ms or 1 s adds competitors, and every tail grows.",
     )  # fmt: skip
     share_ms: float = declare(
-        400.0, "CPU after which the holder of a permit shares it: the next three compute beside it. A quarter of it where "
-        "the phase is known to take twice as long.",
+        400.0, "CPU after which the holder of a permit shares it: the next three compute beside it. A quarter of it "
+        "where the phase is known to take twice as long.",
         unit="ms", low=1, high=60_000,
         reason="At 100 one quote of the demo in twelve had four threads at the GIL, and every class paid for it "
         "(docs/design/0024).",
