@@ -448,6 +448,7 @@ def test_top_shows_processes_then_phases_the_longest_first(run: Run, service: Ru
         "0",
         "5",
         "0",
+        "0",
         "2",
         "0",
         "0",
