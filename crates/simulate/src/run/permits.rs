@@ -24,10 +24,8 @@ impl World<'_> {
             return true;
         };
         let weight = permits.rule.weight;
-        if !permits
-            .profile(job.route, job.phase)
-            .needs_permit(&weight, Pin::Auto)
-        {
+        let profile = permits.profile(job.route, job.phase);
+        if !profile.needs_permit(&weight, Pin::Auto) {
             if job.burst_ns > weight.heavy_ns {
                 permits.free.push(id);
                 self.watch(process);
@@ -87,9 +85,8 @@ impl World<'_> {
             return;
         };
         let (weight, last) = (permits.rule.weight, permits.rule.phases.max(1) as u32 - 1);
-        permits
-            .profile(job.route, job.phase)
-            .update(burst_ns, &weight);
+        let profile = permits.profile(job.route, job.phase);
+        profile.update(burst_ns, &weight);
         job.phase = (job.phase + 1).min(last);
         permits.free.retain(|free| *free != id);
         if std::mem::take(&mut job.holds) {
@@ -220,12 +217,11 @@ impl World<'_> {
         let (heavy_ns, share_ns) = (permits.rule.weight.heavy_ns, permits.rule.share_ns);
         let allowance_ns = permits.rule.allowance_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
+        let share_of = |id: u32| permits.queue.share_of(id.into(), share_ns);
+        let turn_ns = |id: u32| share_of(id).min(allowance_ns);
         let most = counting.map(|holder| match holder.is_short {
             true => (holder.id, LONG * heavy_ns),
-            false => {
-                let share_ns = permits.queue.share_of(holder.id.into(), share_ns);
-                (holder.id, holder.had_ns + share_ns.min(allowance_ns))
-            }
+            false => (holder.id, holder.had_ns + turn_ns(holder.id)),
         });
         let free = permits.free.iter().map(|&id| (id, heavy_ns));
         let left = most

@@ -13,11 +13,7 @@ __all__ = ["COMMAND"]
 COMMAND: Final[Command] = group(
     "plan",
     "say what to set because of a recording: limits, processes, lanes",
-    (
-        advise.COMMAND,
-        diff.COMMAND,
-        profile.COMMAND,
-    ),
+    (advise.COMMAND, diff.COMMAND, profile.COMMAND),
     examples=("greenlane plan shop.glr --goal 'bikes p99 <= 500ms'", "greenlane plan diff old.glr new.glr"),
     implied="advise",  # `greenlane plan SOURCE`
 )
