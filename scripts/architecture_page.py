@@ -52,7 +52,8 @@ HEAD = """\
 
 <!-- Written by `make docs` from scripts/architecture_page.py and from processes that `greenlane inside` starts. -->
 
-Your service loads one distribution, `greenlane`. Everything else runs outside, in processes of its own. The two sides
+A web service loads one distribution, `greenlane`. A Celery worker loads `greenlane_work` beside it, and a worker of
+`greenlane serve` loads `greenlane_serve.worker`. Everything else runs outside, in processes of its own. The two sides
 share three things: the recording file, the control socket and the learned file.
 
 ```text

@@ -43,19 +43,19 @@ greenlane lab run my/scenario.toml --seconds 30 --contenders gevent,greenlane --
 
 The file is checked whole before anything starts; a wrong key or value ends the command with exit code 2 and a message
 that names the file, the key, the value, the rule and one remedy. Then all contenders are started side by side, the CPU
-of one job is measured where rates are given as shares, each contender is warmed up, and every run (contender × level
-× repetition) is made in turn: contenders change fastest, who goes first changes with the repetition. All meet the same
+of one job is measured where rates are given as shares, and each contender is warmed up. The runs follow one another: in each
+level and repetition every contender has its turn, and which one goes first changes with the repetition. All meet the same
 arrivals and amounts of work, in an open loop: a request leaves when it is due, and its latency counts from then.
 
 - **What is left** in `--out` (`out/lab/NAME`): `run.json` (what it ran on, which runs are done), `samples/RUN.parquet`
   (every request of a run, written as soon as the run is over), `rows.json` (the `--json` object), `page.html`.
 - **Interrupted** (Ctrl-C, SIGTERM, a crash): every process is ended, finished runs are kept, the same command resumes
   with the rest. Results of another scenario, build or machine are refused rather than mixed in: `--fresh` forgets them.
-- **A service that dies** of itself: its last words are shown, the run counts as it went and is marked, it is
+- **A service that dies** of itself: the end of its output is shown, the run is kept and marked, it is
   restarted, and the rest goes on. A contender that does not come up is left out, and the others go on. Either way the
   exit code is 1. When a shared service or every contender fails, the run ends with exit code 2.
 - **Notes with a remedy** are printed when other processes took CPU, the generator came late, the clock was set, a
-  utilisation was missed, requests failed, or a percentile stands on too few requests.
+  contender did not reach its utilisation, requests failed, or a percentile stands on too few requests.
 - **Bounds** are judged and printed (holds, fails, not measured); with `--check` one that does not hold gives exit
   code 1.
 """
