@@ -42,10 +42,11 @@ greenlane lab run my/scenario.toml --seconds 30 --contenders gevent,greenlane --
 ## What a run does
 
 The file is checked whole before anything starts; a wrong key or value ends the command with exit code 2 and a message
-that names the file, the key, the value, the rule and one remedy. Then all contenders are started side by side, the CPU
-of one job is measured where rates are given as shares, and each contender is warmed up. The runs follow one another: in each
-level and repetition every contender has its turn, and which one goes first changes with the repetition. All meet the same
-arrivals and amounts of work, in an open loop: a request leaves when it is due, and its latency counts from then.
+that names the file, the key, the value, the rule and one remedy. Then all contenders are started side by side, the
+CPU of one job is measured where rates are given as shares, and each contender is warmed up. The runs follow one
+another: in each level and repetition every contender has its turn, and which one goes first changes with the
+repetition. All meet the same arrivals and amounts of work, in an open loop: a request leaves when it is due, and its
+latency counts from then.
 
 - **What is left** in `--out` (`out/lab/NAME`): `run.json` (what it ran on, which runs are done), `samples/RUN.parquet`
   (every request of a run, written as soon as the run is over), `rows.json` (the `--json` object), `page.html`.
