@@ -213,7 +213,8 @@ def test_where_the_goal_breaks_runs_at_length_agree_with_what_is_printed(found: 
     chosen = found.recommended
     assert chosen is not None and chosen.holds and chosen.breaks
     runs = CellRuns(found.profile, found.goals, jobs=_JOBS)
-    cells = [(chosen.set_up, found.profile, load) for load in (chosen.holds, chosen.breaks)]
+    # It is found to 2 %.
+    cells = [(chosen.set_up, found.profile, load) for load in (chosen.holds / 1.02, chosen.breaks * 1.02)]
     holds, breaks = runs.cells(cells, "", quick=False)
     assert holds.reached and not breaks.reached
     assert f"recommended, at {chosen.breaks:.2f}× today's load (" in " ".join(words.answers(found))
