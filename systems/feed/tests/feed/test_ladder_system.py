@@ -95,7 +95,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path, folder: Path, site: Site) -> 
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=20)
     assert (child.returncode, out) == (130, ""), err
-    assert "every process was ended" in err
+    assert "all processes ended" in err
     assert len(pids) >= 10
     assert not [pid for pid in pids if alive(pid)]
 
