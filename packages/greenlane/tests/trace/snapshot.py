@@ -38,6 +38,10 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), tuple, frozenset)
 _LIVE = frozenset(
     {"__builtins__", "__warningregistry__", "__annotations__", "__abstractmethods__", "_abc_impl", "__cached__"}
 )
+# Caches of the current second: whether they change between two looks is chance.
+_SECONDS = frozenset(
+    {"attribute aiohttp.helpers._cached_current_datetime", "attribute aiohttp.helpers._cached_formatted_datetime"}
+)
 
 #: Hooks that Python gives no list of; appended to by `note_hooks`.
 _noted: dict[str, list[object]] = {"fork hook": [], "audit hook": [], "exit hook": []}
@@ -104,7 +108,7 @@ def difference(before, after):
     """Name -> (before, after) in words, of what differs: the outermost name of what has changed."""
     modules = {name[7:] for name in after if name.startswith("module ") and name not in before}
     changed = {}
-    for name in before.keys() | after.keys():
+    for name in (before.keys() | after.keys()) - _SECONDS:
         was, now = before.get(name, _ABSENT), after.get(name, _ABSENT)
         if was is now or (type(was) is type(now) and isinstance(was, (*_PLAIN, dict, list)) and _equal(was, now)):
             continue
