@@ -4,14 +4,14 @@
 //! wake N / interval times a second, each time some 5 to 10 us of CPU and the GIL's mutex. At 0.5 ms two cost nothing
 //! worth mention; thirty cost a third of a core, which makes requests slower, so that more threads wait: it feeds
 //! itself and does not end by itself. An interval in proportion to their number keeps the wakes per second as they are
-//! for two. A thread that wakes from I/O waits no longer for it than it has to for the others before it.
+//! for two at 0.5 ms, or four at 1 ms. A thread that wakes from I/O waits no longer for it than it has to for the others before it.
 //!
 //! The interpreter does not say how many wait. The process' voluntary context switches do, less those that blocking
 //! calls make, and less what other threads of the process do (a look while no permit is held tells).
 
 /// Voluntary switches that come with one phase: to block, for the GIL afterwards, and for a hand-over to the next.
 const OF_A_PHASE: f64 = 3.0;
-/// Wakes a second that are borne: at 0.5 ms those of two threads, some 3 % of a core.
+/// Wakes a second that are borne: those of two threads at 0.5 ms or of four at 1 ms, some 3 % of a core.
 const BORNE_PER_S: f64 = 4_000.0;
 /// Weight of the newest look in what other threads do.
 const NEWEST: f64 = 0.2;
@@ -72,7 +72,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// `short_s`: the interval while at most two threads wait for the GIL.
+    /// `short_s`: the interval while few threads wait for the GIL.
     pub fn new(short_s: f64) -> Self {
         Self {
             short_s,

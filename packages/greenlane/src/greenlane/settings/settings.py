@@ -47,8 +47,8 @@ class Settings:
         low=0, high=1024, reason="Under the GIL a second permit brings slicing back: heavy p99 204 ms against 124.",
     )  # fmt: skip
     interval_ms: float = declare(
-        1.0, "Switch interval of the interpreter while a permit is held; longer while more than two threads want the "
-        "GIL.",
+        1.0, "Switch interval of the interpreter while a permit is held; longer while the threads that want the "
+        "GIL would wake over 4,000 times a second.",
         unit="ms", low=0.05, high=100,
         reason="What wakes from I/O waits this long at each of its steps. At 0.5 ms it gains 2 ms, and heavy phases "
         "take up to a fifth longer (docs/design/0024).",
