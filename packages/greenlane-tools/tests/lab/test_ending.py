@@ -20,7 +20,7 @@ def ended(error: BaseException) -> tuple[int, str]:
     def run() -> int:
         raise error
 
-    return exit_code("try it", run, err, "stopped; every process was ended"), err.getvalue()
+    return exit_code("try it", run, err, "stopped; all processes ended"), err.getvalue()
 
 
 def test_what_somebody_can_act_on_is_said_in_two_lines() -> None:

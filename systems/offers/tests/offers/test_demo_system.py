@@ -109,7 +109,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
         demo.send_signal(signal.SIGINT)
         out, err = demo.communicate(timeout=60)
     assert (demo.returncode, out) == (130, b"")
-    assert b"stopped; every process was ended" in err
+    assert b"stopped; all processes ended" in err
     assert not [pid for pid in family if ours(pid)]
 
 

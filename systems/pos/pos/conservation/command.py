@@ -30,7 +30,7 @@ _PACKAGES: Final = ("greenlane", "celery", "kombu", "amqp", "gevent", "requests"
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs it. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    return exit_code(ATTEMPTED, lambda: _run(parse(argv), out, err), err, "stopped; every process was ended")
+    return exit_code(ATTEMPTED, lambda: _run(parse(argv), out, err), err, "stopped; all processes ended")
 
 
 def _run(options: Options, out: TextIO, err: TextIO) -> int:

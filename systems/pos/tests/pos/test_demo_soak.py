@@ -60,7 +60,7 @@ def test_ctrl_c_ends_every_process(tmp_path: Path) -> None:
         demo.send_signal(signal.SIGINT)
         out, err = demo.communicate(timeout=60)
     assert (demo.returncode, out) == (130, b"")
-    assert b"stopped; every process was ended" in err
+    assert b"stopped; all processes ended" in err
     assert len(family) >= 14 and not [pid for pid in family if Path(f"/proc/{pid}/cmdline").exists() and _ours(pid)]
 
 

@@ -48,7 +48,7 @@ class Chosen(Protocol):
 
 def run(
     argv: Sequence[str], out: TextIO, err: TextIO, attempted: str, parse: Callable[[Sequence[str]], T | str],
-    measured: Callable[[T, TextIO, TextIO], int], stopped: str = "stopped; every process was ended",
+    measured: Callable[[T, TextIO, TextIO], int], stopped: str = "stopped; all processes ended",
 ) -> int:  # fmt: skip
     """A demo's exit code: 0 well, 1 the run failed, 2 a wrong option, 130 Ctrl-C. Blocks until all has ended.
 

@@ -79,7 +79,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
                 every, amounts, loop=loop, repetitions=repetitions, seed=seed, progress=progress
             )  # fmt: skip
     except KeyboardInterrupt:
-        output.say("stopped: every process was ended; nothing is kept of the runs so far")
+        output.say("stopped: all processes ended; nothing is kept of the runs so far")
         return 130
     _report(arguments, measured, {"loop": loop, "iterations": amounts.iterations, "passes": amounts.passes}, output)
     return 0 if any(run.result.late_ms for runs in measured.values() for run in runs) else 1
