@@ -7,7 +7,8 @@ Expected: not in all: where quotes vary much (cv 2) threads give short quotes at
 
 Classes as in the pricing demo, Poisson arrivals, loads 0.6, 0.8 and 0.9; quotes with a coefficient of variation of 0.5,
 1 and 2, with hogs of 400 ms (15 % of the CPU), and with searches of 5 ms of which one in ten is 60 ms. Each is compared
-with processor sharing, what plain threads come close to. The rules are those of greenlane-policy's `order` and
+with processor sharing, what threads do once they compute; before that they wait for the GIL in turn
+(`docs/design/0026-stopping-threads.md`). The rules are those of greenlane-policy's `order` and
 `queue::stopping`: what runs is not stopped within its allowance; over it, it goes on only while nobody waits whose key
 is smaller. Left out: light work, what a switch costs, stops that end after 1 s, holders that must not be stopped.
 """
