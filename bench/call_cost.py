@@ -3,9 +3,9 @@
     python -m bench.call_cost [--rounds 40] [--calls 4000] [--json]
 
 Question: how many ns more does one blocking call cost that returns immediately? Expected before the first run: under
-1 us: the probe's leave and enter, one event for the call, one for a slice when it was long enough. One round is
-`calls` pairs of send and recv with the recorder on and as many with it off, in alternating order, and as many in an
-interpreter that was never told of Greenlane (`plain`), which shows what the probes cost that stay in place when off.
+1 us: the probe's leave and enter, one event for the call, one for a slice when it was long enough; and nothing while it
+is switched off as `greenlane record --off` does it. One round is `calls` pairs of send and recv with the recording on
+and as many with it off, in alternating order, and as many in an interpreter that was never told of Greenlane (`plain`).
 Thread CPU clock, inside a job (without one there is less to write). What it does not show: a call that really blocks
 also pays for its switch, on or off.
 """
@@ -62,7 +62,7 @@ def interleaved(rounds: int, calls: int) -> tuple[list[float], list[float]]:
         recorder = Recorder()
         for number in range(rounds + 1):
             for wanted in (True, False) if number % 2 else (False, True):
-                (recorder.on if wanted else recorder.off)()
+                recording.record(wanted)
                 job = recorder.open() if wanted else 0
                 (on if wanted else off).append(round_ns(calls))
                 recorder.close(job)

@@ -5,8 +5,8 @@ than 2 %.
 
 Servers differ from each other by more than that (memory layout, the machine's other tenants), so no comparison of two
 servers resolves it in minutes. Here one recorded service is switched off and on, live, in turns of about a second, and
-in each turn does exactly the same requests; neighbours are compared. What "off" itself costs (slots that lead through
-us and back) is not in the difference: `python -m bench.call_cost` has it in nanoseconds.
+in each turn does exactly the same requests; neighbours are compared. What "off" itself costs is not in the difference:
+`python -m bench.call_cost` has it in nanoseconds.
 """
 
 from __future__ import annotations

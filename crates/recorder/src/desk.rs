@@ -14,7 +14,8 @@ use std::thread::JoinHandle;
 /// What the recorder of this process shares with its writer. Made again in a forked child; the copy is left alone.
 pub struct Desk {
     generation: u64,
-    pub rings: Mutex<Vec<Arc<Ring>>>,
+    /// Shared as a whole: to count each ring's users would take its cache line from the thread that writes it.
+    rings: Mutex<Arc<Vec<Arc<Ring>>>>,
     pub thread: Mutex<Option<JoinHandle<()>>>,
     pub stop: AtomicBool,
     /// The writer writes no more: it was stopped, or it failed.
@@ -87,13 +88,23 @@ pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A ring to be drained from now on, until it is over.
 pub fn register(ring: &Arc<Ring>) {
-    locked(&desk().rings).push(Arc::clone(ring));
+    let mut rings = locked(&desk().rings);
+    Arc::make_mut(&mut rings).push(Arc::clone(ring));
+    drop(rings);
     pending::begin();
 }
 
 /// All rings, of threads that run and that have just ended.
-pub fn rings() -> Vec<Arc<Ring>> {
-    locked(&desk().rings).clone()
+pub fn rings() -> Arc<Vec<Arc<Ring>>> {
+    Arc::clone(&locked(&desk().rings))
+}
+
+/// Forgets the rings of threads that have ended, once they are empty.
+pub fn forget_ended() {
+    let mut rings = locked(&desk().rings);
+    if rings.iter().any(|ring| ring.is_over()) {
+        Arc::make_mut(&mut rings).retain(|ring| !ring.is_over());
+    }
 }
 
 /// Wakes the writer; once a round.

@@ -510,7 +510,7 @@ fn locked_out_since(rings: &[Arc<Ring>], now_ns: u64) -> Option<u64> {
 /// The ring of the thread with this `PyThreadState`, if it does what is asked.
 fn ring_of(state: usize, does: impl Fn(&Ring) -> bool) -> Option<Arc<Ring>> {
     let found = |ring: &Arc<Ring>| ring.state.load(Ordering::Relaxed) == state && does(ring);
-    desk::rings().into_iter().find(found)
+    desk::rings().iter().find(|ring| found(ring)).cloned()
 }
 
 /// Whether somebody waits for the loop's long slice to end: its poll would find something, or other jobs are open.

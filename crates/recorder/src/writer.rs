@@ -8,7 +8,7 @@
 
 use crate::calls::installation;
 use crate::cores::Cores;
-use crate::desk::{desk, locked, Desk, State, WAKE};
+use crate::desk::{self, desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
 use crate::{cost, names, pending, sampler, switch};
@@ -19,7 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Arc, Once, PoisonError};
+use std::sync::{Once, PoisonError};
 use std::time::Duration;
 use std::{fs, io, mem, ptr};
 
@@ -357,8 +357,7 @@ impl Writer {
     }
 
     fn round(&mut self, last: bool) {
-        let rings: Vec<Arc<Ring>> = locked(&self.desk.rings).clone();
-        let desk = self.desk;
+        let (desk, rings) = (self.desk, desk::rings());
         let about = desk.about.load(Ordering::Relaxed);
         if about != self.about {
             self.about = about;
@@ -367,12 +366,12 @@ impl Writer {
                 json: about,
             });
         }
-        for ring in &rings {
+        for ring in rings.iter() {
             self.drain(ring);
         }
         self.name_threads();
         let now_ns = clock::monotonic_ns();
-        for ring in &rings {
+        for ring in rings.iter() {
             self.write_running(ring, now_ns);
         }
         if now_ns >= self.next_process_ns || last {
@@ -392,7 +391,8 @@ impl Writer {
             });
         }
         self.finish_chunk();
-        locked(&self.desk.rings).retain(|ring| !ring.is_over());
+        drop(rings);
+        desk::forget_ended();
         let mut state = locked(&self.desk.state);
         state.running = !last;
         state.events = self.events;

@@ -116,6 +116,13 @@ def _overload(clients: Clients, scene: Scene) -> None:
     together(lambda: clients.paced("/offer", 20, 5), lambda: clients.paced("/export", 6, 5))
 
 
+def _kept(clients: Clients, scene: Scene) -> None:
+    # Which of four workers a connection comes to is chance: that the one that renders has none of the others, too.
+    for _ in range(4):
+        pings = [after(0.02 * number, lambda: clients.kept("/ping", 1.2, pause_s=0.1)) for number in range(20)]
+        together(*pings, after(0.4, lambda: clients.kept("/render", 0.8)))
+
+
 def _of(name: str, **changes: object) -> tuple[Situation, Situation]:
     before = SITUATIONS[name]
     return before, replace(before, **changes)  # type: ignore[arg-type]
@@ -126,6 +133,7 @@ _KEPT = (*_GUNICORN, "-k", "gevent", "--worker-connections", "2", "--keep-alive"
 _HANGS = Situation("q17_benchmark", (*_KEPT, "5"), _idle)
 _TIMEOUT = replace(SITUATIONS["q13"], load=_killed)
 _FULL = replace(SITUATIONS["q02"], load=_overload)
+_ONE_OF_FOUR = replace(SITUATIONS["q27"], load=_kept)
 _DEF = (("async def report", "def report"), ("async def quote", "def quote"))
 _TO_THREAD = (("        fetch_avatar()", "        await asyncio.to_thread(fetch_avatar)"),)
 _RUN = (
@@ -169,6 +177,8 @@ REMEDIES: Mapping[int, Remedy] = {
     24: Remedy("json.dumps(items), one line logged", *_of("q24", edits=_CHEAP), _median("/feed"), "s", 0.3, 0.7),
     25: Remedy(_WORKER, *_of("q25", serve=_PERMITS), p99("/hit"), "s", 0.15),
     26: Remedy("-k gthread --threads 16", *_of("q26", serve=_THREADS), p99("/ping"), "s", 0.2),
+    27: Remedy(_WORKER + " -w 4", _ONE_OF_FOUR, replace(_ONE_OF_FOUR, serve=(*_PERMITS, "-w", "4")), p99("/ping"),
+               "s", 0.3),
     28: Remedy(_WORKER + " -w 2", _FULL, replace(_FULL, serve=(*_PERMITS, "-w", "2")), p99("/offer"), "s", 0.5),
 }  # fmt: skip
 

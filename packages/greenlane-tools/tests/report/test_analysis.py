@@ -253,6 +253,13 @@ def test_python_code_is_cut_and_a_c_call_is_not() -> None:
     assert found.frac == pytest.approx(80 / 99)
 
 
+def test_calls_that_hold_the_gil_for_little_of_the_time_are_no_finding() -> None:
+    made = gil_day([5, 5, 80, 5])
+    assert "uncut" in [finding.name for finding in study_of(made).findings]
+    made.jobs += [job(number, process=1, io_ns={"socket": 9 * S}) for number in range(3, 6)]
+    assert "uncut" not in [finding.name for finding in study_of(made).findings]
+
+
 # --- gain, verdict, findings
 
 

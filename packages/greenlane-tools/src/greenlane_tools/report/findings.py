@@ -9,7 +9,7 @@ from typing import Final
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Blame, Held, Process, Stack
 from greenlane_tools.report.clocks import Branch, RouteClocks, UpstreamClocks
-from greenlane_tools.report.contention import Uncut
+from greenlane_tools.report.contention import WORTH_FRAC, Uncut
 from greenlane_tools.report.culprits import StackFrame, called, own_coroutine, own_frame
 from greenlane_tools.report.ending import ProcessEnding, ending_sentence
 from greenlane_tools.report.split import RouteSplit
@@ -79,7 +79,7 @@ def findings_of(
         *_blocked(held),
         *_on_the_loop(stacks),
         *_executor(routes, blame, processes),
-        *_native(uncut),
+        *_native(uncut, routes),
         *_machine(routes),
         *_unseen(routes),
         *_load(load),
@@ -278,8 +278,9 @@ def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> I
         )
 
 
-def _native(uncut: Uncut) -> Iterator[ReportFinding]:
-    if uncut.frac >= _UNCUT_FRAC and uncut.culprits:
+def _native(uncut: Uncut, routes: Sequence[RouteSplit]) -> Iterator[ReportFinding]:
+    worth = uncut.gil_wait_ns >= WORTH_FRAC * sum(split.latency_ns for split in routes)
+    if worth and uncut.frac >= _UNCUT_FRAC and uncut.culprits:
         name, _, longest = uncut.culprits[0]
         yield ReportFinding(
             "uncut",

@@ -59,7 +59,7 @@ def start_recording(settings: Settings | None = None, *also: Patches) -> Recorde
         RecordError: the folder cannot be written to.
         SettingsError: the settings are wrong, or the control socket's directory.
 
-    Cost: some milliseconds. Two native threads come with the first event, and two more if `control_dir` is set.
+    Cost: some milliseconds. Two native threads come with the first event, and one more if `control_dir` is set.
     """
     global _recording
     with _lock:

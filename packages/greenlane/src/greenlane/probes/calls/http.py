@@ -16,6 +16,7 @@ of the time on the wire. Cost: 1.5 us a reply without either, 2.5 us with one; m
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable
@@ -33,6 +34,8 @@ _CALL = "_greenlane_call"
 #: Quoted descriptions may hold commas, and whatever else.
 _DESCRIPTION: Final = re.compile(r';\s*desc\s*=\s*"(?:\\.|[^"\\])*"', re.IGNORECASE)
 _TOTAL: Final = re.compile(r'(?:^|,)\s*total\s*(?:;[^,]*?)?;\s*dur\s*=\s*"?(\d+(?:\.\d+)?)', re.IGNORECASE)
+#: Calls whose names are remembered. Arbitrary: others are named again, at some us.
+_REMEMBERED_CALLS: Final = 1024
 #: A longer one is no clock, or not of this call: a day.
 _LONGEST_MS: Final = 86_400_000.0
 
@@ -77,7 +80,12 @@ def _urllib3(self: Any, method: Any, url: str, *_args: Any, timeout: Any = None,
     path = origin(url)[1] if "://" in url else url
     # Not given: the pool's own. (The default is a mark, neither a number nor a Timeout.)
     timeout_s = _timeout_s(timeout) or _timeout_s(self.timeout)
-    return span.Call(upstream(self.host, self.port), http_operation(method, path), timeout_s)
+    return _called(method, path.partition("?")[0], self.host, self.port, timeout_s)
+
+
+@functools.lru_cache(_REMEMBERED_CALLS)
+def _called(method: object, path: str, host: str | None, port: Any, timeout_s: float | None) -> span.Call:
+    return span.Call(upstream(host, port), http_operation(method, path), timeout_s)
 
 
 def _timeout_s(timeout: Any) -> float | None:
@@ -97,8 +105,10 @@ def _putrequest(original: Callable[..., Any], silent: list[bool]) -> Callable[..
 
 
 def _http_client(self: Any, method: str, url: str) -> span.Call:
-    name, path = origin(url) if "://" in url else (upstream(self.host, self.port), url)
-    return span.Call(name, http_operation(method, path), seconds(self.timeout))
+    if "://" in url:
+        name, path = origin(url)
+        return span.Call(name, http_operation(method, path), seconds(self.timeout))
+    return _called(method, url.partition("?")[0], self.host, self.port, seconds(self.timeout))
 
 
 def _endheaders(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -154,4 +164,4 @@ def _httpx(self: Any, request: Any, **_kwargs: Any) -> span.Call:
     url = request.url
     timeout_s = seconds(request.extensions.get("timeout", {}).get("read"))
     port = url.port or PORTS.get(url.scheme)
-    return span.Call(upstream(url.host, port), http_operation(request.method, url.path), timeout_s)
+    return _called(request.method, url.path, url.host, port, timeout_s)

@@ -36,6 +36,7 @@ OTHER: Final = "(other)"
 _MOST_UPSTREAMS: Final = 256
 _MOST_OPERATIONS: Final = 1024
 _REMEMBERED_URLS: Final = 1024
+_NUMBERS: Final = (int, float)
 #: A longer name is cut: arbitrary, twice a long task's.
 _LONGEST: Final = 128
 
@@ -81,6 +82,6 @@ def origin(url: str) -> tuple[str, str]:
 def seconds(*timeouts: object) -> float | None:
     """Give the first of `timeouts` that is a positive number; None when none is."""
     for timeout in timeouts:
-        if isinstance(timeout, int | float) and timeout > 0:
+        if isinstance(timeout, _NUMBERS) and timeout > 0:
             return float(timeout)
     return None
