@@ -53,9 +53,9 @@ impl World<'_> {
         let step = &self.model.steps[job.step as usize];
         match step.work {
             Work::Cpu => self.compute(id),
-            Work::Io { .. } => {
+            Work::Io { upstream } => {
                 let releases = self.set_up.costs.call_releases;
-                if releases > 0 && !self.set_up.host.loops() {
+                if upstream.is_some() && releases > 0 && !self.set_up.host.loops() {
                     (job.between, job.releases) = (Some(Between::Calling), releases);
                     self.release(id);
                 } else {

@@ -318,7 +318,7 @@ fn while_a_permit_is_held_the_interval_grows_with_those_who_wait_and_comes_back(
 fn beside_one_that_computes(steps: Value, costs: Value) -> f64 {
     let profile = json!({"arrivals": {"recorded": [[0, 0, 0], [7, 1, 0]]}, "routes": [
         {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 500]]}]},
-        {"route": "short", "rate_per_s": 1, "sequences": [{"steps": steps}]},
+        {"route": "short", "rate_per_s": 1, "upstreams": ["up"], "sequences": [{"steps": steps}]},
     ]});
     let report = ran(&profile, json!({"host": "threads", "costs": costs}), 2);
     report.routes[1].tally.latency.max_ns() as f64 / 1e6
@@ -330,12 +330,10 @@ fn who_loses_the_gil_waits_for_it_again_each_time() {
         let none = beside_one_that_computes(steps.clone(), json!({}));
         beside_one_that_computes(steps, json!({which: times})) - none
     };
-    let calls = run(
-        json!([["cpu", 1], ["io", 100], ["cpu", 1]]),
-        "call_releases",
-        3,
-    );
-    assert!((calls - 15.0).abs() < 2.0, "{calls}");
+    let waits = |io: Value| run(json!([["cpu", 1], io, ["cpu", 1]]), "call_releases", 3);
+    let (called, slept) = (waits(json!(["io", 100, 0])), waits(json!(["io", 100])));
+    assert!((called - 15.0).abs() < 2.0, "{called}");
+    assert_eq!(slept, 0.0, "a sleep is no call");
     let begins = run(json!([["cpu", 1]]), "request_releases", 2);
     assert!((begins - 10.0).abs() < 0.1, "{begins}");
 }

@@ -21,12 +21,12 @@ DISPATCH_US: Final[Mapping[str, float]] = {"gevent": 223.0, "threads": 351.0, "p
 FRONT_US: Final = 150.0
 #: From one thread to the next: a futex, a wake-up, a cold cache (docs/design/0021-many-who-want-the-gil.md).
 SWITCH_US: Final = 25.0
-#: How often a thread loses the GIL in short calls: 0.4 of those that give it away, as strace of gunicorn 27's gthread
-#: counts them. 5 of the thread that accepts, for a request; 8 of the one that runs it, before its first line and for
-#: its answer; 10 of a GET of an upstream by http.client with a time-out, beside its wait. 0.4: of calls of a series on
-#: a machine with an idle core, 0.25 to 0.55. With an upstream on the same machine 0.05: that is a benchmark's.
-DOOR_RELEASES: Final = 2
-REQUEST_RELEASES: Final = 3
+#: How often a thread loses the GIL in short calls, where others wait for it. The one that accepts, for a request, and
+#: the one that runs it, before its first line and for its answer: once in the 5 and 8 calls that strace of gunicorn
+#: 27's gthread counts (docs/plan.md). A GET of an upstream by http.client with a time-out: 0.4 of its 10, as calls of a
+#: series lose it on a machine with an idle core. With an upstream on the same machine 0.05: that is a benchmark's.
+DOOR_RELEASES: Final = 1
+REQUEST_RELEASES: Final = 1
 CALL_RELEASES: Final = 4
 
 

@@ -210,16 +210,11 @@ class CellRuns:
 
         Raises: PlanError for what cannot be simulated; KeyboardInterrupt within 0.1 s of Ctrl-C.
         """
-        jobs = self.size(quick=quick)
+        jobs, seed = self.size(quick=quick), self.seed
         found = simulate_cells(
             [
                 cell_of(
-                    profile,
-                    set_up,
-                    self.goals,
-                    jobs=jobs if quick or load == 1 else jobs // 2,
-                    seed=self.seed,
-                    load=load,
+                    profile, set_up, self.goals, jobs=jobs if quick or load == 1 else jobs // 2, seed=seed, load=load
                 )
                 for set_up, profile, load in cells
             ],

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import fmean, stdev
+from statistics import fmean, variance
 from typing import Final
 
 from greenlane_tools.reader.rows import Job, Process, Sample
@@ -128,7 +128,8 @@ def spread(arrivals_ns: Sequence[int]) -> float | None:
 
 
 def core_speed(samples: Iterable[Sample], first_ns: int, last_ns: int) -> tuple[float | None, float | None]:
-    """What the recorder's loop took, us, and the standard deviation of its logarithm between stretches of 10 s.
+    """What the recorder's loop took, us, and the standard deviation of its logarithm between stretches of 10 s, less
+    what the looks of one stretch stray: one meets a busy core, the next an idle one.
 
     None = not known: a recording of an older release, or shorter than three stretches.
     """
@@ -138,9 +139,12 @@ def core_speed(samples: Iterable[Sample], first_ns: int, last_ns: int) -> tuple[
             stretches.setdefault((sample.at_ns - first_ns) // _STRETCH_NS, []).append(sample.loop_ns)
     if not stretches:
         return None, None
-    means = [fmean(each) for each in stretches.values()]
-    spread = stdev(map(math.log, means)) if len(means) >= _LEAST_STRETCHES else None
-    return round(fmean(means) / 1e3, 3), None if spread is None else round(spread, 4)
+    loop_us = round(fmean(map(fmean, stretches.values())) / 1e3, 3)
+    if len(stretches) < _LEAST_STRETCHES:
+        return loop_us, None
+    looks = [[math.log(ns) for ns in each] for each in stretches.values()]
+    chance = fmean(variance(each) / len(each) if len(each) > 1 else 0.0 for each in looks)
+    return loop_us, round(math.sqrt(max(0.0, variance(map(fmean, looks)) - chance)), 4)
 
 
 def overhead_ms(recording: RecordedRows, jobs: Sequence[Job]) -> float | None:

@@ -115,9 +115,7 @@ def _compared(
     latencies_ms = np.sort(found.answered())
     count, asked = len(latencies_ms), max(1, len(found.status))
     seconds = sum(run.seconds for run in runs)
-    found_bands = bands(
-        advice.profile, option.set_up, [goal], seed=advice.seed, window_s=seconds, slower=slower
-    )  # fmt: skip
+    found_bands = bands(advice.profile, option.set_up, [goal], seed=advice.seed, window_s=seconds, slower=slower)
     band = found_bands[goal.route, goal.limit_ms]
     return Compared(
         name,
