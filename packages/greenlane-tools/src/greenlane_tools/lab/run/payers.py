@@ -1,7 +1,7 @@
 """Who pays: our latencies over those of plain threads and of the best stock server, class by class.
 
-What one class gains in a queue others may pay for. Here nobody is left out: every class at every load, p50, p95 and p99,
-and the worst of all by name. A percentile beyond which fewer than five requests lie is one of chance, and is not
+What one class gains in a queue others may pay for. Here nobody is left out: every class at every load, p50, p95 and
+p99, and the worst of all by name. A percentile beyond which fewer than five requests lie is one of chance, and is not
 compared. A contender with a process more than the others is no stock server to be measured by.
 """
 
