@@ -6,6 +6,7 @@ installed package has no tests.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -54,21 +55,25 @@ def source(name: str, drop: list[str], interpreter: Path, say: Callable[[str], N
     pin = next(line for line in (HERE / "sources.txt").read_text().splitlines() if line.startswith(f"{name}=="))
     key = hashlib.sha256(pin.encode()).hexdigest()[:12]
     folder = CACHE / "sources" / f"{name}-{key}"
-    if not folder.exists():
-        say(f"downloading {pin.split()[0]} …")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        making = folder.with_suffix(".making")
-        shutil.rmtree(making, ignore_errors=True)
-        making.mkdir()
-        (making / "pin.txt").write_text(f"{pin}\n")
-        download = ["download", "--quiet", "--no-binary", ":all:", "--no-deps", "--require-hashes", "-d", str(making)]
-        _run([str(interpreter), "-m", "pip", *download, "-r", str(making / "pin.txt")], _DOWNLOAD_LIMIT_S)
-        with tarfile.open(next(making.glob("*.tar.gz"))) as archive:
-            archive.extractall(making, filter="data")
-        making.rename(folder)
-    found = next(each for each in folder.iterdir() if each.is_dir())
-    for each in drop:
-        shutil.rmtree(found / each, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Suites that run side by side may share a source.
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            say(f"downloading {pin.split()[0]} …")
+            making = folder.with_suffix(".making")
+            shutil.rmtree(making, ignore_errors=True)
+            making.mkdir()
+            (making / "pin.txt").write_text(f"{pin}\n")
+            download = ["download", "--quiet", "--no-binary", ":all:", "--no-deps", "--require-hashes"]
+            download += ["-d", str(making), "-r", str(making / "pin.txt")]
+            _run([str(interpreter), "-m", "pip", *download], _DOWNLOAD_LIMIT_S)
+            with tarfile.open(next(making.glob("*.tar.gz"))) as archive:
+                archive.extractall(making, filter="data")
+            making.rename(folder)
+        found = next(each for each in folder.iterdir() if each.is_dir())
+        for each in drop:
+            shutil.rmtree(found / each, ignore_errors=True)
     return found
 
 

@@ -10,7 +10,7 @@ from greenlane_work.order import ATTEMPTS, DEADLINE, HISTORY, ORDER, RETURNS, Or
 
 
 def order() -> Order:
-    return Order(1, order_id="o-1", key="taco", name="send", size=9)
+    return Order(1, id="o-1", key="taco", name="send", size=9)
 
 
 def test_a_copy_says_what_happened_before() -> None:

@@ -83,124 +83,89 @@ class Stage(enum.Enum):
     ENDED = "ended"
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Order:
-    """One order. Written by the owner of the channel only, except what is marked."""
+    """One order. Written by the owner of the channel only, except what is marked.
 
-    __slots__ = (
-        "answers",
-        "arrival_ns",
-        "attempts",
-        "began_s",
-        "begun_ns",
-        "came",
-        "copies",
-        "deadline_at",
-        "deliveries",
-        "delivery",
-        "due_ns",
-        "earlier",
-        "expires_at",
-        "generation",
-        "guard",
-        "held",
-        "history",
-        "id",
-        "identity",
-        "in_doubt",
-        "kept",
-        "key",
-        "late",
-        "name",
-        "not_before_ns",
-        "number",
-        "over",
-        "passed",
-        "probes",
-        "received_ns",
-        "redelivered",
-        "request",
-        "retried",
-        "returns",
-        "runner",
-        "size",
-        "stage",
-        "timers",
-        "token",
-        "untold",
-        "waits",
-    )
+    Args:
+        number: unique in the process.
+        size: of the message's body, in bytes.
+    """
 
-    def __init__(self, number: int, *, order_id: str, key: str, name: str, size: int) -> None:
-        """Args: `number` unique in the process; `size` in bytes of the message's body."""
-        self.number = number
-        self.id = order_id
-        self.key = key
-        self.name = name
-        self.size = size
-        self.stage = Stage.PARKED
-        # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
-        self.identity: Identity = (name, order_id, 0, 0)
-        # The same and the counts that its headers had: a copy of the message has one more of something.
-        self.came: tuple[object, ...] = ()
-        # The broker says that somebody had this message before.
-        self.redelivered = False
-        # The host's: what it runs, and how it reports to the broker.
-        self.request: Any = None
-        self.delivery: Any = None
-        # An earlier attempt may have had its effect.
-        self.in_doubt = False
-        # Whose breakers the running attempt is a probe of: its key's, its provider's (with a slash behind).
-        self.probes: list[str] = []
-        # How its provider let it through, where keys have one; None = it has not yet.
-        self.passed: Any = None
-        # Further deliveries of the same message.
-        self.copies: list[Any] = []
-        # Begun so far, here and elsewhere.
-        self.attempts = 0
-        self.returns = 0
-        self.deliveries = 0
-        # Begun before it was a dead letter and sent again: the store counts on, the bound does not.
-        self.earlier = 0
-        self.history: tuple[Tried, ...] = ()
-        # When the latest attempt began, seconds since 1970; 0 = not begun here.
-        self.began_s = 0.0
-        # Of the store, for the latest attempt; "" = there is none.
-        self.token = ""
-        # What the store said to the next run, which takes it out: one entry at most.
-        self.answers: list[Any] = []
-        # What the store is to be told of the call when the run has ended: `Kind`, and what goes with it. Written by the
-        # run.
-        self.untold: tuple[Any, dict[str, Any]] | None = None
-        # How often in a row the store said that it runs elsewhere.
-        self.waits = 0
-        # Seconds since 1970; 0 = none.
-        self.deadline_at = 0.0
-        # Celery's `expires`: not begun after it. Seconds since 1970; 0 = none.
-        self.expires_at = 0.0
-        # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
-        self.arrival_ns = 0
-        # When this process received it, monotonic.
-        self.received_ns = 0
-        self.due_ns = 0
-        self.not_before_ns = 0
-        # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
-        self.begun_ns = 0
-        self.held: tuple[tuple[str, int], ...] = ()
-        # Counts this order's runs in this process: what an abandoned one says later is not heard.
-        self.generation = 0
-        # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
-        self.runner: Any = None
-        self.guard: Any = None
-        self.timers: list[Any] = []
-        # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
-        # follows it (the next of a chain) may still fail.
-        self.kept: tuple[Any, str] | None = None
-        # The task's function has ended: what is published in its run now follows it. Written by the run.
-        self.over = False
-        # Its next attempt was published by the task itself (`self.retry`). Written by the run.
-        self.retried = False
-        # Why the run was cut off; "" = it was not.
-        self.late = ""
+    number: int
+    _: dataclasses.KW_ONLY
+    id: str
+    key: str
+    name: str
+    size: int
+    stage: Stage = Stage.PARKED
+    # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
+    identity: Identity = ("", "", 0, 0)
+    # The same and the counts that its headers had: a copy of the message has one more of something.
+    came: tuple[object, ...] = ()
+    # The broker says that somebody had this message before.
+    redelivered: bool = False
+    # The host's: what it runs, and how it reports to the broker.
+    request: Any = None
+    delivery: Any = None
+    # An earlier attempt may have had its effect.
+    in_doubt: bool = False
+    # Whose breakers the running attempt is a probe of: its key's, its provider's (with a slash behind).
+    probes: list[str] = dataclasses.field(default_factory=list)
+    # How its provider let it through, where keys have one; None = it has not yet.
+    passed: Any = None
+    # Further deliveries of the same message.
+    copies: list[Any] = dataclasses.field(default_factory=list)
+    # Begun so far, here and elsewhere.
+    attempts: int = 0
+    returns: int = 0
+    deliveries: int = 0
+    # Begun before it was a dead letter and sent again: the store counts on, the bound does not.
+    earlier: int = 0
+    history: tuple[Tried, ...] = ()
+    # When the latest attempt began, seconds since 1970; 0 = not begun here.
+    began_s: float = 0.0
+    # Of the store, for the latest attempt; "" = there is none.
+    token: str = ""
+    # What the store said to the next run, which takes it out: one entry at most.
+    answers: list[Any] = dataclasses.field(default_factory=list)
+    # What the store is to be told of the call when the run has ended: `Kind`, and what goes with it. Written by the
+    # run.
+    untold: tuple[Any, dict[str, Any]] | None = None
+    # How often in a row the store said that it runs elsewhere.
+    waits: int = 0
+    # Seconds since 1970; 0 = none.
+    deadline_at: float = 0.0
+    # Celery's `expires`: not begun after it. Seconds since 1970; 0 = none.
+    expires_at: float = 0.0
+    # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
+    arrival_ns: int = 0
+    # When this process received it, monotonic.
+    received_ns: int = 0
+    due_ns: int = 0
+    not_before_ns: int = 0
+    # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
+    begun_ns: int = 0
+    held: tuple[tuple[str, int], ...] = ()
+    # Counts this order's runs in this process: what an abandoned one says later is not heard.
+    generation: int = 0
+    # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
+    runner: Any = None
+    guard: Any = None
+    timers: list[Any] = dataclasses.field(default_factory=list)
+    # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
+    # follows it (the next of a chain) may still fail.
+    kept: tuple[Any, str] | None = None
+    # The task's function has ended: what is published in its run now follows it. Written by the run.
+    over: bool = False
+    # Its next attempt was published by the task itself (`self.retry`). Written by the run.
+    retried: bool = False
+    # Why the run was cut off; "" = it was not.
+    late: str = ""
+
+    def __post_init__(self) -> None:
+        """Until more is known of the message, the order's name is its identity."""
+        self.identity = (self.name, self.id, 0, 0)
 
     def read(self, headers: Mapping[str, Any]) -> None:
         """Take over what the message's headers say; what they say wrongly counts as not said."""

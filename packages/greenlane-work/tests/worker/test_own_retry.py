@@ -43,7 +43,7 @@ class Task:
 
 @pytest.fixture
 def order() -> Iterator[Order]:
-    made = Order(1, order_id="a", key="k", name="t", size=0)
+    made = Order(1, id="a", key="k", name="t", size=0)
     token = running.set(made)
     yield made
     running.reset(token)
@@ -156,7 +156,7 @@ def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(tmp_path
         raise Retry()
 
     execution.wrap(retried)
-    order = Order(1, order_id="a", key="k", name="retried", size=0)
+    order = Order(1, id="a", key="k", name="retried", size=0)
     order.identity = ("retried", "a", 0, 0)
     retried.push_request(id="a", called_directly=False, is_eager=False)
     order.request = SimpleNamespace(id="a", task=retried)

@@ -67,7 +67,7 @@ class Shop:
 
     def arrive(self, key: str, deadline_s: float = 0) -> Order:
         self.numbers += 1
-        order = Order(self.numbers, order_id=f"o{self.numbers}", key=key, name="send", size=10)
+        order = Order(self.numbers, id=f"o{self.numbers}", key=key, name="send", size=10)
         order.deadline_at = deadline_s
         self.parked.arrive(order)
         return order
@@ -122,7 +122,7 @@ def test_an_order_past_its_deadline_is_told_and_never_begun() -> None:
 @pytest.mark.parametrize("deadline", ["inf", "nan", -9e9, 9_999_999_999.9, 1e10, 1e18, 1e300])
 def test_whatever_a_deadline_says_the_order_is_begun_or_told(deadline: object) -> None:
     shop = Shop()
-    order = Order(1, order_id="o", key="m", name="send", size=10)
+    order = Order(1, id="o", key="m", name="send", size=10)
     order.read({DEADLINE: deadline})
     shop.parked.arrive(order)
     shop.parked.turn()

@@ -47,7 +47,7 @@ class Hands:
 
     def refused(self, again: str) -> None:
         """The merchant taco says so to an order."""
-        order = Order(1, order_id="a", key="taco", name="t", size=0)
+        order = Order(1, id="a", key="taco", name="t", size=0)
         conf = SimpleNamespace(worker_enable_remote_control=True)
         order.request = SimpleNamespace(app=SimpleNamespace(conf=conf, control=self))
         response = requests.Response()

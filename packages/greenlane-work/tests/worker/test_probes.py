@@ -67,7 +67,7 @@ class Worker:
 
     def end(self, number: int, outcome: CallOutcome) -> None:
         self.upstreams.ended(number, self.now_ns, outcome)
-        order = Order(number, order_id="o", key=self.key, name="t", size=0)
+        order = Order(number, id="o", key=self.key, name="t", size=0)
         order.probes = [self.key]
         conf = SimpleNamespace(worker_enable_remote_control=True)
         order.request = SimpleNamespace(app=SimpleNamespace(conf=conf, control=self))

@@ -55,7 +55,7 @@ class Desk:
     def order(self, *, redelivered: bool = False) -> Order:
         """One delivery of the same order."""
         self.numbers += 1
-        made = Order(self.numbers, order_id="a", key="k", name="t", size=0)
+        made = Order(self.numbers, id="a", key="k", name="t", size=0)
         made.request = Request()
         made.delivery = Delivery(Message(), self.line)
         made.redelivered = redelivered

@@ -65,7 +65,7 @@ class OrderReader:
         )
         self._numbers += 1
         order = Order(
-            self._numbers, order_id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
+            self._numbers, id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
         )
         order.identity = _identity(headers, request.type, request.id)
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
@@ -108,7 +108,7 @@ class OrderReader:
         if name not in tasks or number in revoked:
             return None
         self._numbers += 1
-        order = Order(self._numbers, order_id="", key="", name=name, size=len(message.body or b""))
+        order = Order(self._numbers, id="", key="", name=name, size=len(message.body or b""))
         order.identity = _identity(headers, name, number)
         order.read(headers)
         if order.deliveries:
@@ -123,7 +123,7 @@ class OrderReader:
         headers = message.headers if isinstance(message.headers, dict) else {}
         name = str(headers.get("task") or "")
         named = str(headers.get(ORDER) or headers.get("id") or "")
-        order = Order(self._numbers, order_id=named, key="", name=name, size=len(message.body or b""))
+        order = Order(self._numbers, id=named, key="", name=name, size=len(message.body or b""))
         order.identity = (name, f"message {self._numbers}", 0, 0)
         order.read(headers)
         order.delivery = Delivery(message, self._line)
