@@ -39,7 +39,7 @@ class Trust:
     http2: bool = True
     # WebSockets per worker beside its places; 0 = they take places.
     websockets: int = 0
-    # Whether the front answers at a deadline, since workers may not; and what brings one.
+    # Whether the front answers at a deadline, since workers may not; and what brings one from a trusted proxy.
     due: bool = False
     deadline_headers: tuple[str, ...] = ()
     # Clear requests are redirected to https, except the path "" = none.
@@ -50,6 +50,11 @@ class Trust:
     access_log: str = ""
     access_log_format: str = "json"
     request_id_header: str = ""
+
+    @property
+    def anybody(self) -> bool:
+        """Whether any peer is trusted."""
+        return bool(self.networks) or self.unix
 
 
 def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
@@ -73,7 +78,7 @@ def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
         half_closed=settings.half_closed,
         http2=settings.http2,
         websockets=settings.websockets if kind == "asgi" else 0,
-        due=kind == "asgi",
+        due=kind == "asgi" and (bool(settings.trusted_proxies) or any(lane.deadline_ms for lane in settings.lanes)),
         deadline_headers=tuple(name.lower() for name in settings.deadline_headers),
         redirect=settings.tls_redirect,
         hsts_s=settings.hsts_s,

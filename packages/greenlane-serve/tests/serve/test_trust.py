@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.serve.test_haproxy_configuration import LANES, site
 
 from greenlane.errors import SettingsError
 from greenlane.hosts.pace import Pace
+from greenlane.settings import Lane
 from greenlane_serve.certificate import binds
 from greenlane_serve.haproxy import requests, routing
 from greenlane_serve.haproxy.configuration import configuration
@@ -62,6 +64,39 @@ def test_an_address_is_a_network_of_its_own_and_a_hop_counts_only_after_a_truste
     assert (trust.networks, trust.unix) == (("10.1.2.3/32",), True)
     second = "set-var(txn.hop2) req.hdr_ip(x-forwarded-for,-2) if { var(txn.hop1) -m ip 10.1.2.3/32 }"
     assert f"http-request {second}" in list(requests.client_lines(trust))
+
+
+def test_a_request_without_rare_headers_is_looked_through_once_for_all_of_them() -> None:
+    trust = trust_of(ServeSettings(), "asgi")
+    lines = [line.strip() for line in configuration(site(Path("/run"), (), trust)).splitlines()]
+    looks = [line for line in lines if re.search(r"del-header|req\.f?hdr", line) and requests.RARE not in line]
+    others = [line for line in looks if "fhdr(host)" not in line and "fhdr_cnt" not in line]
+    assert (others, len(looks)) == ([requests.rare_line(trust)], 3)
+
+
+@pytest.mark.parametrize("trust", [Trust(deadline_headers=("x-due",)), ALL], ids=["default", "all"])
+def test_rare_are_all_headers_that_a_line_looks_for(trust: Trust) -> None:
+    found = re.search(r"-i '(.*)' }$", requests.rare_line(trust))
+    assert found
+    lines = "\n".join([*requests.client_lines(trust), *requests.checking_lines(trust)])
+    named = re.findall(r"del-header (\S+) -m beg", lines) + re.findall(r"del-header (\S+) if", lines)
+    for name in (*named, *requests.FORGEABLE, *requests.FORGEABLE_BEGUN, *trust.deadline_headers, "transfer-encoding",
+                 "upgrade", "x-greenlane-lane"):  # fmt: skip
+        assert re.search(found[1], f"host,{name},accept", re.IGNORECASE), name
+        assert re.search(found[1], name.upper(), re.IGNORECASE), name
+    for name in ("upgrade-insecure-requests", "host,accept,user-agent,cookie", "x-request-id", "not-upgrade"):
+        assert not re.search(found[1], name, re.IGNORECASE), name
+
+
+def test_only_who_may_bring_a_deadline_pays_for_one() -> None:
+    def text(settings: ServeSettings) -> str:
+        return configuration(site(Path("/run"), settings.lanes, trust_of(settings, "asgi")))
+
+    lane = Lane("soon", match=("/soon",), deadline_ms=200)
+    assert "due" not in text(ServeSettings())
+    assert "backend due" in (by_lane := text(ServeSettings(lanes=(lane,))))
+    assert "told" not in by_lane
+    assert "set-var(txn.told0)" in text(ServeSettings(trusted_proxies=("unix",)))
 
 
 def test_websockets_have_servers_of_their_own_only_where_workers_speak_them() -> None:

@@ -112,7 +112,8 @@ def _public(site: Site) -> list[str]:
     if site.life is not None:
         lines.append(f"http-after-response set-header connection close if !{{ srv_is_up({LIFE}/{DOOR}) }}  # it ends")
     lines += [
-        "http-request del-header x-greenlane- -m beg",
+        requests.rare_line(site.trust),
+        f"http-request del-header x-greenlane- -m beg if {requests.RARE}",
         *requests.first_lines(),
         *requests.client_lines(site.trust),
         *requests.log_lines(site.trust),

@@ -97,9 +97,11 @@ def due_lines(site: Site) -> Iterator[str]:
     if not site.trust.due:
         return
     before = ""
-    for name in site.trust.deadline_headers:
-        yield from (f"{line}{before}" for line in _told(name))
-        before += f" !{{ req.fhdr({name}) -m found }}"
+    for number, name in enumerate(site.trust.deadline_headers if site.trust.anybody else ()):
+        told = f"var(txn.told{number})"
+        yield f"http-request set-var(txn.told{number}) req.fhdr({name})"
+        yield from (f"{line}{before}" for line in _told(name, told))
+        before += f" !{{ {told} -m found }}"
     yield f"http-request unset-var({_DUE}) if {_FOUND} {{ var({_DUE}) -m int lt 1 }}"
     for lane in site.layout.lanes:
         if lane.deadline_ms:
@@ -150,9 +152,8 @@ def _lanes_again(layout: Layout) -> Iterator[str]:
     yield from priorities(layout)
 
 
-def _told(name: str) -> Iterator[str]:
-    """A header's time in ms. What makes no sense is none, as for the workers."""
-    field = f"req.fhdr({name})"
+def _told(name: str, field: str) -> Iterator[str]:
+    """A header's time in ms, by its value. What makes no sense is none, as for the workers."""
     if name != _GRPC:
         form = word("^[0-9]{1,9}([.][0-9]{1,6})?$")
         yield f"http-request set-var({_DUE}) {field},field(1,.),add(0) if {{ {field} -m reg {form} }}"

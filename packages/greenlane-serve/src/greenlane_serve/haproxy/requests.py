@@ -22,6 +22,7 @@ from greenlane_serve.trust import Trust
 __all__ = [
     "FORGEABLE",
     "FORGEABLE_BEGUN",
+    "RARE",
     "SECURE",
     "SOCKET",
     "START",
@@ -33,6 +34,7 @@ __all__ = [
     "global_lines",
     "log_lines",
     "on_stderr",
+    "rare_line",
     "target_lines",
 ]
 
@@ -65,6 +67,20 @@ FORGEABLE: Final = (
 )  # fmt: skip
 
 
+#: Whether a request has one of the headers that few have. Each line about them costs more than this condition.
+RARE: Final = "{ var(txn.rare) -m found }"
+_RARE_TOO: Final = ("transfer-encoding", "upgrade", "http2-settings")
+
+
+def rare_line(trust: Trust) -> str:
+    """Looks once for all headers that the lines below look for."""
+    begun = "|".join(["x-greenlane-", *(part for part, where in _FORGEABLE_PARTS if where == "beg")])
+    ended = "|".join(part for part, where in _FORGEABLE_PARTS if where == "end")
+    whole = "|".join([*FORGEABLE, *trust.deadline_headers, *_RARE_TOO])
+    either = word(f"(^|,)(({begun})|({whole})(,|$))|({ended})(,|$)")
+    return f"http-request set-var(txn.rare) bool(true) if {{ req.hdr_names -m reg -i {either} }}"
+
+
 def connection_lines(trust: Trust) -> Iterator[str]:
     """Before anything is read of a connection."""
     trusted = f"{{ src {' '.join(trust.networks)} }}"
@@ -80,17 +96,17 @@ def connection_lines(trust: Trust) -> Iterator[str]:
 def client_lines(trust: Trust) -> Iterator[str]:
     """Address and scheme of the client, for everything that follows and for the application."""
     yield "http-request set-var(txn.secure) bool(true) if { ssl_fc }"
-    strangers = ""
-    if trust.networks or trust.unix:
+    strangers = f" if {RARE}"
+    if trust.anybody:
         yield from _believed(trust)
-        strangers = f" if !{_PROXIED}"
+        strangers += f" !{_PROXIED}"
     for part, where in _FORGEABLE_PARTS:
         yield f"http-request del-header {part} -m {where}{strangers}"
     for name in (*FORGEABLE, *trust.deadline_headers):
         yield f"http-request del-header {name}{strangers}"
-    if strangers:
-        yield "http-request del-header forwarded"
-        yield "http-request del-header x-forwarded-for"
+    if trust.anybody:
+        yield f"http-request del-header forwarded if {RARE}"
+        yield f"http-request del-header x-forwarded-for if {RARE}"
     yield "http-request set-header x-forwarded-for %[src] if { src -m found }"
     yield f"http-request set-header x-forwarded-proto https if {{ {SECURE} -m found }}"
     yield f"http-request set-header x-forwarded-proto http if !{{ {SECURE} -m found }}"
@@ -98,11 +114,10 @@ def client_lines(trust: Trust) -> Iterator[str]:
 
 def clock_lines(trust: Trust) -> Iterator[str]:
     """When the request was here: waits and deadlines count from it. A trusted proxy's own moment stays."""
-    behind = trust.networks or trust.unix
-    if not behind and not trust.due:
+    if not trust.anybody and not trust.due:
         yield "http-request set-header x-request-start t=%[date(0,us)]  # waits and deadlines count from here"
         return
-    if behind:
+    if trust.anybody:
         yield from _started_before()
     yield f"http-request set-var({START}) date(0,us) if !{{ var({START}) -m found }}"
     yield f"http-request set-header x-request-start t=%[var({START})]  # waits and deadlines count from here"
@@ -159,8 +174,9 @@ def first_lines() -> Iterator[str]:
     """Before the front adds anything: how much there is, and the target as workers get it."""
     yield "http-request set-var(txn.headers) req.fhdr_cnt"
     # An absolute target names its host again, and HAProxy has compared it with Host.
-    yield "http-request set-uri %[pathq] if !HTTP_2.0 HTTP_URL_ABS { pathq -m found }"
-    yield "http-request set-uri / if !HTTP_2.0 HTTP_URL_ABS  # it has none"
+    absolute = "!HTTP_URL_SLASH !HTTP_2.0 HTTP_URL_ABS"  # what is false for nearly all stands first
+    yield f"http-request set-uri %[pathq] if {absolute} {{ pathq -m found }}"
+    yield f"http-request set-uri / if {absolute}  # it has none"
 
 
 def checking_lines(trust: Trust) -> Iterator[str]:
@@ -184,12 +200,13 @@ def checking_lines(trust: Trust) -> Iterator[str]:
 def _refusals(trust: Trust) -> Iterator[tuple[int, str, str]]:
     """Status, reason, condition."""
     coded = "{ req.fhdr(transfer-encoding) -m found }"
-    yield 400, "no Host", "!HTTP_1.0 !{ req.fhdr(host) -m found }"
+    yield 400, "no Host", "!{ req.fhdr(host) -m found } !HTTP_1.0"
     yield 400, "* is for OPTIONS", "HTTP_URL_STAR !METH_OPTIONS"
     yield 400, "no path", "!HTTP_URL_SLASH !HTTP_URL_STAR !HTTP_URL_ABS"
-    yield 400, "Transfer-Encoding in HTTP/1.0", f"HTTP_1.0 {coded}"
-    yield 501, "a transfer coding other than chunked", f"{coded} !{{ req.fhdr(transfer-encoding) -m str -i chunked }}"
-    yield 501, "more than one transfer coding", "{ req.fhdr_cnt(transfer-encoding) gt 1 }"
+    yield 400, "Transfer-Encoding in HTTP/1.0", f"{RARE} HTTP_1.0 {coded}"
+    other = "!{ req.fhdr(transfer-encoding) -m str -i chunked }"
+    yield 501, "a transfer coding other than chunked", f"{RARE} {coded} {other}"
+    yield 501, "more than one transfer coding", f"{RARE} {{ req.fhdr_cnt(transfer-encoding) gt 1 }}"
     yield 414, f"request target over {trust.target_max_bytes} bytes", f"{{ pathq,length gt {trust.target_max_bytes} }}"
     yield 431, f"more than {trust.headers_max} headers", f"{{ var(txn.headers) -m int gt {trust.headers_max} }}"
     if trust.body_max_bytes:
@@ -199,10 +216,10 @@ def _refusals(trust: Trust) -> Iterator[tuple[int, str, str]]:
 def _upgrades() -> Iterator[str]:
     """WebSockets only: a server that accepts h2c could be reached past the front."""
     asks = "{ req.hdr(upgrade) -m str -i websocket } { req.hdr(connection) -m str -i upgrade }"
-    yield f"http-request set-var(txn.socket) bool(true) if METH_GET {asks}"
-    yield f"http-request del-header upgrade if !{SOCKET}"
+    yield f"http-request set-var(txn.socket) bool(true) if {RARE} METH_GET {asks}"
+    yield f"http-request del-header upgrade if {RARE} !{SOCKET}"
     yield f"http-request set-header upgrade websocket if {SOCKET}"
-    yield "http-request del-header http2-settings"
+    yield f"http-request del-header http2-settings if {RARE}"
 
 
 # HAProxy cuts a longer line off; a target and two headers fit.
@@ -268,7 +285,7 @@ def on_stderr(text: str) -> bool:
 
 def _id(trust: Trust) -> Iterator[str]:
     name = trust.request_id_header
-    if trust.networks or trust.unix:
+    if trust.anybody:
         plain = f"{{ req.hdr({name},-1) -m reg {word('^[A-Za-z0-9._:-]+$')} }}"
         yield f"http-request set-var(txn.id) req.hdr({name},-1) if {{ var(txn.proxied) -m found }} {plain}"
     yield "http-request set-var(txn.id) uuid() if !{ var(txn.id) -m found }"

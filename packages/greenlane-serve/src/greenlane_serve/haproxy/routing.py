@@ -99,9 +99,15 @@ def _takes(wide: Match, narrow: Match) -> bool:
 LANE_HEADER: Final = "x-greenlane-lane"
 
 
+# Decoded once, however many lanes compare it.
+_PATH_LINE: Final = "http-request set-var(txn.path) path,url_dec"
+
+
 def choosing_lane(layout: Layout, folder: Path) -> Iterator[str]:
     """The first lane that matches is a request's lane."""
     lane_is = "var(txn.lane)"
+    if any(lane.matches or lane.auto for lane in layout.lanes):
+        yield _PATH_LINE
     for number, lane in enumerate(layout.lanes):
         first = "" if number == 0 else f" !{{ {lane_is} -m found }}"
         for match in lane.matches:
@@ -140,8 +146,8 @@ def _priority(lane: FrontLane) -> Iterator[str]:
 def _assigned(lane: FrontLane, file: Path) -> Iterator[str]:
     """What no lane matches may be in the map, which changes live."""
     left, said = "!{ var(txn.lane) -m found }", f"{{ var(txn.assigned) -m str {word(lane.name)} }}"
-    yield f"http-request set-var-fmt(txn.route) %[method]%[path,url_dec] if {left}"
-    yield f"http-request set-var(txn.assigned) var(txn.route),map_reg({word(str(file))}) if {left}"
+    looked_up = f"method,concat(,txn.path),map_reg({word(str(file))})"
+    yield f"http-request set-var(txn.assigned) {looked_up} if {left}"
     yield f"http-request set-var(txn.lane) str({word(lane.name)}) if {left} {said}"
 
 
@@ -154,7 +160,7 @@ def _path_test(match: Match) -> str:
 
 
 def _conditions(lane: FrontLane, method_regex: str, path_test: str) -> str:
-    tests = [f"{{ path,url_dec {path_test} }}"]
+    tests = [f"{{ var(txn.path) {path_test} }}"]
     if method_regex:
         tests.append(f"{{ method -m reg {word(method_regex)} }}")
     tests += [f"{{ req.fhdr({name}) -m reg {word(regex)} }}" for name, regex in lane.headers]
@@ -168,7 +174,7 @@ def diverting(groups: Iterable[str], folder: Path, header: str) -> Iterator[str]
     """Look the request up, and throw the dice: once, or by the header's value, which stays on one side."""
     if not any(map(version_of, groups)):
         return
-    yield "http-request set-var(txn.path) path,url_dec"
+    yield _PATH_LINE
     yield f"http-request set-var(txn.diverted) method,concat(:,txn.path),map_reg({word(str(folder / MAP))})"
     yield f"http-request set-var(txn.share) var(txn.diverted),field(2,:) if {_DIVERTED}"
     yield f"http-request set-var(txn.dice) rand({WHOLE}) if {_DIVERTED}"

@@ -8,7 +8,6 @@ bodies          bounds of a request's body
 clocks          what requests cost; those that each have a thread (WSGI)
 loop_clocks     those that share an event loop (ASGI)
 protocol        uvicorn's protocol as it is used here
-tasks of a loop stand
 ledger          what the parent is told
 __main__        the process: `python -m greenlane_serve.worker`
 """
