@@ -29,6 +29,16 @@ def test_comes_after(): pass
 def test_leaves_a_child():
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "left-behind"], start_new_session=True)
 """
+#: Computes on the tests' thread and on one of its own.
+STOPPED = """
+import threading, time
+def computes():
+    end = time.thread_time() + 0.5
+    while time.thread_time() < end: sum(range(100))
+def test_computes(): computes()
+def test_computes_on_a_thread():
+    thread = threading.Thread(target=computes); thread.start(); thread.join()
+"""
 UNITTEST = """
 import sys, unittest
 ours = "greenlane" in sys.modules
@@ -78,6 +88,31 @@ def test_what_differs_is_told_by_name_in_each_mode_and_nothing_is_left_behind(tm
         found = {name.rpartition(".")[2]: why for name, why in rows["b", mode]["differing"].items()}
         assert found == {"test_fails": "failed", "test_is_skipped": "skipped"}, done.stderr
     assert not any("left-behind" in line for line in _command_lines())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is CPython 3.12's")
+def test_threads_are_stopped_at_random_in_tests_that_compute_and_are_told_if_they_are_not(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(STOPPED, "utf-8")
+    (tmp_path / "it.py").write_text(UNITTEST, "utf-8")
+    suites = tmp_path / "suites.toml"
+    environ = f"environ = {{ PYTHONPATH = {json.dumps(str(INSIDE))} }}\n"
+    a = f'[a]\npytest = ["{tmp_path}/test_it.py"]\n{environ}'
+    b = f'[b]\nunittest = ["{tmp_path}/it.py"]\n{environ}'
+    suites.write_text(a + b, "utf-8")
+    asked = ["--mode", "stops", "--seed", "7", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.ecosystem.run", "--suites", suites, "--python", sys.executable, *asked],
+        cwd=ROOT, capture_output=True, text=True, timeout=110,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    rows = {(row["suite"], row["mode"]): row for row in json.loads(done.stdout)["rows"]}
+    assert rows["a", "stock"]["passed"] == rows["a", "stops"]["passed"] == 2, done.stderr
+    assert rows["a", "stops"]["stops"] >= 20 and rows["a", "stops"]["stopped_tests"] == 2
+    assert not rows["a", "stops"]["differing"] and not rows["a", "stock"]["stops"]
+    # Tests that take no time are not stopped, and that is said.
+    assert rows["b", "stock"]["passed"] == 3
+    assert any("stops" in why for why in rows["b", "stops"]["differing"].values()), done.stderr
 
 
 @pytest.mark.slow

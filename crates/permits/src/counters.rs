@@ -52,6 +52,8 @@ counters! { Counters:
     stopped,
     /// How long, ns.
     stopped_ns,
+    /// CPU that stops took: of who asked, and of who stood still, ns.
+    stop_cpu_ns,
     /// Stops that ended before their turn: a job waited for a lock, or the stop had lasted long enough.
     stopped_let_go,
     /// Boundaries at which a phase that was asked to stand still must not: it holds a lock, or runs what nobody stops.

@@ -17,11 +17,12 @@ import sys
 import threading
 import time
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-#: Lines of JSON: {"begin": name}, {"end": name, "outcome": ...}; at the end {"jobs": number} with permits. "at": when.
+#: Lines of JSON: {"begin": name}, {"end": name, "outcome": ..., "stops": number}; at the end {"jobs": number} with
+#: permits. "at": when.
 REPORT = os.environ.get("ECOSYSTEM_REPORT", "")
 #: Names of tests that are not run: they were already, or others are asked for. One a line.
 SKIP = os.environ.get("ECOSYSTEM_SKIP", "")
@@ -31,12 +32,16 @@ ONLY = os.environ.get("ECOSYSTEM_ONLY", "")
 PERMITS = os.environ.get("ECOSYSTEM_PERMITS", "")
 #: With permits: whether each thread that a test starts runs a job as well.
 THREADS = bool(os.environ.get("ECOSYSTEM_THREADS"))
+#: Tests run on a second thread; with permits it is stopped at random, by this seed. "" = neither.
+SEED = os.environ.get("ECOSYSTEM_SEED", "")
 
 ROUTE = "a test of the ecosystem"
 _PID = os.getpid()
 _now = time.monotonic  # tests replace it
 _running: Any = None
 _opened = 0
+_stops: Any = None
+_aside: threading.Thread | None = None
 
 
 def tell(**line: object) -> None:
@@ -51,7 +56,7 @@ def tell(**line: object) -> None:
 
 def start() -> None:
     """Switch permits on as an application does that wraps itself, with every phase of a job asking for one."""
-    global _running
+    global _running, _stops
     if PERMITS and _running is None:
         if PERMITS == "asgi":
             from greenlane.hosts import asgi as host
@@ -59,15 +64,25 @@ def start() -> None:
             from greenlane.hosts import wsgi as host
         from greenlane.wiring import process
 
-        host.Greenlane(_application)
+        settings = None
+        if SEED:
+            import random_stops
+
+            settings = random_stops.settings()
+        host.Greenlane(_application, settings=settings)
         _running = process.running()
         _running.permits.pin(ROUTE, "heavy")
-        if THREADS:
+        if THREADS or SEED:
             _give_threads_jobs()
+        if SEED:
+            _stops = random_stops.Stops(_running, int(SEED))
+            _stops.start()
 
 
 def stop() -> None:
     """Say how many tests were jobs: a run in which none was has shown nothing."""
+    if _stops is not None:
+        _stops.stop()
     if _running is not None:
         tell(jobs=_opened)
 
@@ -85,11 +100,35 @@ def job() -> Iterator[None]:
             _running.close()
 
 
+def aside(call: Callable[[], Any]) -> Any:
+    """Run it on a second thread, and wait: the main thread is never stopped."""
+    global _aside
+    given: list[Any] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            given.append(call())
+        except BaseException as error:
+            raised.append(error)
+
+    _aside = threading.Thread(target=run, name="tests")
+    _aside.start()
+    _aside.join()
+    if raised:
+        raise raised[0]
+    return given[0]
+
+
+def _number_of_stops() -> int:
+    return 0 if _stops is None else int(_stops.number())
+
+
 def _give_threads_jobs() -> None:
     original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined] # below what tests replace
 
     def _bootstrap_inner(self: threading.Thread) -> None:
-        with job():
+        with contextlib.nullcontext() if self is _aside else job():
             original(self)
 
     threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
@@ -128,12 +167,20 @@ if "pytest" in sys.modules:  # the interpreter's own tests do without it
         items[:] = [item for item in items if _wanted(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(session: Any) -> Any:
+        from _pytest.main import pytest_runtestloop as run
+
+        return aside(lambda: run(session)) if SEED else None
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(item: Any, nextitem: Any) -> Any:
         tell(begin=item.nodeid)
+        before = _number_of_stops()
         with job():
             done = yield
-        tell(end=item.nodeid, outcome=_outcomes.pop(item.nodeid, "failed"))
+        stops = _number_of_stops() - before
+        tell(end=item.nodeid, outcome=_outcomes.pop(item.nodeid, "failed"), stops=stops)
         return done
 
     def pytest_runtest_logreport(report: Any) -> None:
@@ -160,14 +207,15 @@ def _tell_of_unittest() -> None:
             return result
         inside.append(name)
         tell(begin=name)
-        before = _counts(result)
+        before, stops_before = _counts(result), _number_of_stops()
         try:
             with job():
                 return original(self, result)
         finally:
             inside.clear()
             failed, skipped = (now - then for now, then in zip(_counts(result), before, strict=True))
-            tell(end=name, outcome="failed" if failed else "skipped" if skipped else "passed")
+            outcome = "failed" if failed else "skipped" if skipped else "passed"
+            tell(end=name, outcome=outcome, stops=_number_of_stops() - stops_before)
 
     unittest.TestCase.run = run  # type: ignore[method-assign]
 
@@ -182,16 +230,20 @@ def main() -> None:
     faulthandler.enable()  # the runner ends what hangs with SIGABRT
     start()
     _tell_of_unittest()
-    target = sys.argv[0]
     try:
-        if target.endswith(".py"):
-            sys.path.insert(0, os.path.dirname(os.path.abspath(target)))
-            runpy.run_path(target, run_name="__main__")
-        else:
-            runpy.run_module(target, run_name="__main__", alter_sys=True)
+        aside(_run) if SEED else _run()
     finally:
         if os.getpid() == _PID:
             stop()
+
+
+def _run() -> None:
+    target = sys.argv[0]
+    if target.endswith(".py"):
+        sys.path.insert(0, os.path.dirname(os.path.abspath(target)))
+        runpy.run_path(target, run_name="__main__")
+    else:
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

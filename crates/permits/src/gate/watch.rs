@@ -107,7 +107,9 @@ impl Gate {
             self.let_stopped_go();
         }
         if let Some((face, ticket)) = to_stop {
+            let from_ns = clock::thread_cpu_ns();
             boundaries::ask_to_stop(&face, ticket, || self.is_holder(ticket));
+            add(&counters.stop_cpu_ns, clock::thread_cpu_ns() - from_ns);
         }
         if let Some(held) = to_offer {
             self.offer_the_gil(held);

@@ -170,6 +170,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "charged": Counter(_counter("phases_charged", "Phases expected to be light that used the CPU of a heavy one.")),
     "stopped": Counter(_counter("phases_stopped", "Phases stopped after their CPU allowance.")),
     "stopped_ns": Counter(_counter("phase_stop_seconds", "Time for which phases were stopped.", "seconds"), 1e-9),
+    "stop_cpu_ns": Counter(_counter("phase_stop_cpu_seconds", "CPU that stopping phases took.", "seconds"), 1e-9),
     "stopped_let_go": Counter(_counter("phase_stops_let_go", "Stops that ended before the phase had its turn.")),
     "stopped_refused": Counter(_counter("phase_stops_refused", "Boundaries at which a phase could not be stopped.")),
     "skipped_timeout": Counter(_SKIPPED, labels={"reason": "timeout"}),

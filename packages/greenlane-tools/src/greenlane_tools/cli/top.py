@@ -22,7 +22,7 @@ __all__ = ["COMMAND", "functions", "phases", "totals", "turns"]
 
 PROCESS_COLUMNS: Final = (
     *("pid", "mode", "jobs", "jobs_per_s", "late"),
-    *("granted", "waited", "wait_ms", "stopped_ms", "hold_ms", "lent", "skipped", "would_wait"),
+    *("granted", "waited", "wait_ms", "stops", "stopped_ms", "stop_cpu_us", "hold_ms", "lent", "skipped", "would_wait"),
 )
 PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
 
@@ -166,7 +166,10 @@ def totals(answer: Answer) -> dict[str, object]:
         "granted": counters.get("granted", 0) + counters.get("waited_granted", 0),
         "waited": counters.get("waited", 0),
         "wait_ms": counters.get("wait_ns", 0) // 1_000_000,
+        "stops": counters.get("stopped", 0),
         "stopped_ms": counters.get("stopped_ns", 0) // 1_000_000,
+        # Of one stop, on average.
+        "stop_cpu_us": counters.get("stop_cpu_ns", 0) // 1000 // max(1, counters.get("stopped", 0)),
         "hold_ms": counters.get("hold_ns", 0) // 1_000_000,
         "lent": _sum(counters, "lent_"),
         "skipped": _sum(counters, "skipped_"),
