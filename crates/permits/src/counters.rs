@@ -52,7 +52,7 @@ counters! { Counters:
     stopped,
     /// How long, ns.
     stopped_ns,
-    /// CPU that stops took: of who asked, and of who stood still, ns.
+    /// CPU that stops took, of the thread that asked and of the one that stood still, ns.
     stop_cpu_ns,
     /// Stops that ended before their turn: a job waited for a lock, or the stop had lasted long enough.
     stopped_let_go,

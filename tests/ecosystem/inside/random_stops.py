@@ -1,6 +1,7 @@
 """Stops at random: the thread of a job that holds a permit stands still at bytecode boundaries that a coin chooses.
 
-Somebody must be before who stands still: a thread of ours asks for a permit all the time, and computes for a moment.
+Nobody is stopped unless somebody waits: the harness has a thread that asks for a permit all the time, and computes for a
+moment.
 Beside the coin `preempt_ms` is at its least, so the waiter asks for stops as in a service, too.
 """
 

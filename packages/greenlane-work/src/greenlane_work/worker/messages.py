@@ -64,9 +64,7 @@ class OrderReader:
             else _read(self._orders_of.get(request.type), arguments) or request.id
         )
         self._numbers += 1
-        order = Order(
-            self._numbers, id=order_id, key=key, name=request.type, size=len(request.message.body or b"")
-        )
+        order = Order(self._numbers, id=order_id, key=key, name=request.type, size=len(request.message.body or b""))
         order.identity = _identity(headers, request.type, request.id)
         order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
         order.read(headers)
