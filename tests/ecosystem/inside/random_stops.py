@@ -1,8 +1,7 @@
 """Stops at random: the thread of a job that holds a permit stands still at bytecode boundaries that a coin chooses.
 
-Nobody is stopped unless somebody waits: the harness has a thread that asks for a permit all the time, and computes for a
-moment.
-Beside the coin `preempt_ms` is at its least, so the waiter asks for stops as in a service, too.
+Nobody is stopped unless somebody waits: the harness has a thread that asks for a permit all the time, and computes for
+a moment. Beside the coin `preempt_ms` is at its least, so that the waiter asks for stops as in a service, too.
 """
 
 from __future__ import annotations
