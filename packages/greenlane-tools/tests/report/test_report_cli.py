@@ -21,8 +21,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from greenlane.cli.main import main
 from greenlane_tools.cli import top_record
+from greenlane_tools.reader.recording import open_recording
 from tests.page_tags import what_it_fetches
-from tests.recordings import slow_offer, write_pricing
+from tests.recordings import slow_offer, thread_service, write_pricing
 
 Run = Callable[..., tuple[int, str, str]]
 SPEEDSCOPE = Path(__file__).with_name("speedscope.schema.json")
@@ -205,19 +206,33 @@ def test_pprof_reads_the_profile_by_its_own_schema(run: Run, tmp_path: Path) -> 
     assert (tmp_path / "s.pb.gz").stat().st_mode & 0o077 == 0
     profile = pprof_message().FromString(gzip.decompress((tmp_path / "s.pb.gz").read_bytes()))
     texts = list(profile.string_table)
-    (kind,) = profile.sample_type
-    assert (texts[kind.type], texts[kind.unit]) == ("waited", "nanoseconds")
+    kinds = [(texts[kind.type], texts[kind.unit]) for kind in profile.sample_type]
+    assert kinds == [("cpu", "nanoseconds"), ("waited", "nanoseconds")]  # pprof shows the last one by default
     functions = {one.id: (texts[one.name], texts[one.filename]) for one in profile.function}
     lines = {one.id: (*functions[one.line[0].function_id], one.line[0].line) for one in profile.location}
     folded: dict[str, int] = {}
+    computed: dict[str, int] = {}
     for sample in profile.sample:
         stack = [lines[number] for number in reversed(sample.location_id)]
         said = ";".join(f"{name} ({file}:{line})" if file else name for name, file, line in stack)
-        folded[said] = folded.get(said, 0) + sample.value[0]
+        cpu_ns, waited_ns = sample.value
+        for found, ns in ((computed, cpu_ns), (folded, waited_ns)):
+            if ns:
+                found[said] = found.get(said, 0) + ns
+    own = open_recording(tmp_path / "pricing.glr").own
+    assert sum(computed.values()) == sum(row.cpu_ns for row in own) > 0
+    assert any(stack.startswith("GET /report;") and "pricing.py:88" in stack for stack in computed)
     _, out, _ = run("pricing.glr", "--folded")
     assert folded == {stack: int(ns) for stack, _, ns in (line.rpartition(" ") for line in out.splitlines())}
     assert any("pricing.py:88" in stack for stack in folded)
     assert profile.duration_nanos > 4e9
+
+
+@pytest.mark.parametrize(("flag", "file"), [("--pprof", "s.pb.gz"), ("--speedscope", "s.json")])
+def test_a_profile_without_samples_says_so_and_what_to_do(run: Run, tmp_path: Path, flag: str, file: str) -> None:
+    (tmp_path / "threads.glr").write_bytes(thread_service(7, 4100))
+    code, _, err = run("threads.glr", "-o", "-", flag, file)
+    assert code == 0 and f"{file}, empty: nothing was sampled" in err and "record it under load" in err
 
 
 @pytest.mark.slow
@@ -227,9 +242,10 @@ def test_pprof_itself_reads_the_profile(run: Run, tmp_path: Path) -> None:
     environ = {**os.environ, "PPROF_TMPDIR": str(tmp_path)}
     command = ["go", "tool", "pprof", "-raw", "s.pb.gz"]
     said = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120, check=True)
-    samples = re.findall(r"^ +(\d+): ([\d ]+)$", said.stdout, re.MULTILINE)
+    samples = re.findall(r"^ +(\d+) +(\d+): [\d ]+$", said.stdout, re.MULTILINE)
     _, out, _ = run("pricing.glr", "--folded")
-    assert sorted(int(ns) for ns, _ in samples) == sorted(int(line.rpartition(" ")[2]) for line in out.splitlines())
+    folded = sorted(int(line.rpartition(" ")[2]) for line in out.splitlines())
+    assert sorted(int(ns) for _, ns in samples if ns != "0") == folded
     assert "waited/nanoseconds" in said.stdout and "pricing.py:88" in said.stdout
 
 

@@ -56,9 +56,9 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 
 
 def begin(name: str) -> None:
+    (FOLDER / f"{name}.begun").write_text(str(os.getpid()))
     with (FOLDER / "order").open("a") as order:
         order.write(f"{name}\n")
-    (FOLDER / f"{name}.begun").write_text(str(os.getpid()))
 
 
 def check(name: str) -> None:

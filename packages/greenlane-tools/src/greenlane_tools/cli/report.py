@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["COMMAND"]
 
 _ATTEMPT: Final = "report on a recording"
+_EMPTY: Final = ", empty: nothing was sampled, as no job waited or computed for 10 ms at a time; record it under load"
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--speedscope", type=Path, metavar="JSON", help="also write culprits' stacks for speedscope.app"
     )
     parser.add_argument(
-        "--pprof", type=Path, metavar="PB.GZ", help="the same for `go tool pprof` and what reads its format"
+        "--pprof", type=Path, metavar="PB.GZ", help="the same and jobs' own CPU, for `go tool pprof` and its kin"
     )
     parser.add_argument(
         "--compare", type=Path, metavar="BEFORE", help="compare with an earlier recording; no page without -o"
@@ -169,7 +170,7 @@ def _write_speedscope(path: Path, recording: RecordedRows, output: Output) -> No
             write_speedscope(recording.stacks, path.stem, out)
     except OSError as error:
         raise _unwritable(path, error) from None
-    output.say(f"speedscope: {path}")
+    output.say(f"speedscope: {path}{'' if recording.stacks else _EMPTY}")
 
 
 def _write_pprof(path: Path, recording: RecordedRows, found: ReportStudy, output: Output) -> None:
@@ -179,10 +180,10 @@ def _write_pprof(path: Path, recording: RecordedRows, found: ReportStudy, output
     at_ns = found.from_ns + int(str(clocks.get("started_unix_ns", 0))) - int(str(clocks.get("started_ns", 0)))
     try:
         with open(path, "wb", opener=_private) as out:
-            write_pprof(recording.stacks, at_ns if clocks else 0, found.to_ns - found.from_ns, out)
+            write_pprof(recording.stacks, recording.own, at_ns if clocks else 0, found.to_ns - found.from_ns, out)
     except OSError as error:
         raise _unwritable(path, error) from None
-    output.say(f"pprof: {path}")
+    output.say(f"pprof: {path}{'' if recording.stacks or recording.own else _EMPTY}")
 
 
 def _compare(before: RecordedRows, after: RecordedRows, output: Output) -> None:

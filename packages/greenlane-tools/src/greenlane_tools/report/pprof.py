@@ -1,4 +1,4 @@
-"""Culprits' stacks as a pprof profile, for `go tool pprof`, Pyroscope, Polar Signals; in ns that others waited.
+"""A pprof profile, for `go tool pprof`, Pyroscope, Polar Signals: jobs' own CPU, and what others waited for culprits.
 
 Format: <https://github.com/google/pprof/blob/main/proto/profile.proto>, gzipped. Written by hand: six small messages of
 numbers, and no library of protobuf's is worth a dependency for them.
@@ -10,7 +10,7 @@ import gzip
 from collections.abc import Iterable
 from typing import BinaryIO, Final
 
-from greenlane_tools.reader.rows import Stack
+from greenlane_tools.reader.rows import Own, Stack
 from greenlane_tools.report.culprits import frames, stacks_of
 
 __all__ = ["write_pprof"]
@@ -18,20 +18,22 @@ __all__ = ["write_pprof"]
 _VARINT, _BYTES = 0, 2
 #: Fields of `Profile`.
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _TIME_NS, _DURATION_NS = 1, 2, 4, 5, 6, 9, 10
-_WAITED: Final = ("waited", "nanoseconds")
+#: Each sample has both values. Readers show the last one by default.
+_KINDS: Final = (("cpu", "nanoseconds"), ("waited", "nanoseconds"))
 
 
-def write_pprof(stacks: Iterable[Stack], at_unix_ns: int, duration_ns: int, out: BinaryIO) -> None:
-    """Write what others waited for, by stack; a culprit is the outermost frame.
+def write_pprof(stacks: Iterable[Stack], own: Iterable[Own], at_unix_ns: int, duration_ns: int, out: BinaryIO) -> None:
+    """Write what others waited for, and jobs' own CPU, by stack; the culprit or the job's route is the outermost frame.
 
     Args:
         at_unix_ns: when the recording began; 0 = unknown.
         duration_ns: of the recording.
     """
     profile = _Profile()
+    for stack, ns in stacks_of(Stack(row.route, row.stack, row.cpu_ns) for row in own):
+        profile.add(stack.split(";"), cpu_ns=ns)
     for stack, ns in stacks_of(stacks):
-        if ns > 0:
-            profile.add(stack.split(";"), ns)
+        profile.add(stack.split(";"), waited_ns=ns)
     out.write(gzip.compress(profile.bytes(at_unix_ns, duration_ns), mtime=0))
 
 
@@ -41,18 +43,23 @@ class _Profile:
         #: A function by name and file, a location by function and line: numbers from 1.
         self._functions: dict[tuple[int, int], int] = {}
         self._locations: dict[tuple[int, int], int] = {}
-        self._samples: dict[tuple[int, ...], int] = {}
+        self._samples: dict[tuple[int, ...], tuple[int, int]] = {}
 
-    def add(self, texts: list[str], ns: int) -> None:
+    def add(self, texts: list[str], *, cpu_ns: int = 0, waited_ns: int = 0) -> None:
+        if cpu_ns + waited_ns <= 0:
+            return
         # The innermost frame comes first.
         stack = tuple(self._location(text) for text in reversed(texts))
-        self._samples[stack] = self._samples.get(stack, 0) + ns
+        cpu, waited = self._samples.get(stack, (0, 0))
+        self._samples[stack] = cpu + cpu_ns, waited + waited_ns
 
     def bytes(self, at_unix_ns: int, duration_ns: int) -> bytes:
-        waited = b"".join(_number(field, self._string(text)) for field, text in enumerate(_WAITED, 1))
-        parts = [_message(_SAMPLE_TYPE, waited)]
-        for stack, ns in self._samples.items():
-            parts.append(_message(_SAMPLE, _packed(1, stack) + _packed(2, (ns,))))
+        parts = [
+            _message(_SAMPLE_TYPE, _number(1, self._string(kind)) + _number(2, self._string(unit)))
+            for kind, unit in _KINDS
+        ]
+        for stack, values in self._samples.items():
+            parts.append(_message(_SAMPLE, _packed(1, stack) + _packed(2, values)))
         for (function, line), number in self._locations.items():
             at = _number(1, function) + _number(2, line)
             parts.append(_message(_LOCATION, _number(1, number) + _message(4, at)))
