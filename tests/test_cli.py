@@ -447,7 +447,7 @@ def test_top_shows_processes_then_phases_the_longest_first(run: Run, service: Ru
         "5",
         "0",
         "5",
-        "0",
+        *("0", "0", "0"),  # stops: how many, ms, CPU of one
         "0",
         "2",
         "0",
