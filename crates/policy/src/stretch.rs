@@ -4,7 +4,8 @@
 //! wake N / interval times a second, each time some 5 to 10 us of CPU and the GIL's mutex. At 0.5 ms two cost nothing
 //! worth mention; thirty cost a third of a core, which makes requests slower, so that more threads wait: it feeds
 //! itself and does not end by itself. An interval in proportion to their number keeps the wakes per second as they are
-//! for two at 0.5 ms, or four at 1 ms. A thread that wakes from I/O waits no longer for it than it has to for the others before it.
+//! for two at 0.5 ms, or four at 1 ms. A thread that wakes from I/O waits no longer for it than it has to for the others
+//! before it.
 //!
 //! The interpreter does not say how many wait. The process' voluntary context switches do, less those that blocking
 //! calls make, and less what other threads of the process do (a look while no permit is held tells).

@@ -81,7 +81,7 @@ def computes(goes_on: Callable[[], bool], most_s: float = 3.0) -> int:
 
 def stopped_while(running: Running, work: Callable[[Callable[[], bool]], Any], shorts: int = 1) -> tuple[int, Any]:
     """How often the hog was stopped while shorts ran beside it, and what its work gave."""
-    before = running.counters()["stopped"]
+    before, cpu_before_ns = running.counters()["stopped"], running.counters()["stop_cpu_ns"]
     hog = Hog(running, work)
     threads = Threads()
     threads.start(hog)
@@ -89,7 +89,9 @@ def stopped_while(running: Running, work: Callable[[Callable[[], bool]], Any], s
         threads.start(lambda: short(running, hog))
     results = threads.join()
     assert all(results[1:]), "the short ones came through while the hog computed"
-    return running.counters()["stopped"] - before, results[0]
+    stops = running.counters()["stopped"] - before
+    assert not stops or running.counters()["stop_cpu_ns"] > cpu_before_ns, "what a stop takes is counted"
+    return stops, results[0]
 
 
 def attacked(running: Running, work: Callable[[Callable[[], bool]], Any]) -> int:
