@@ -67,7 +67,7 @@ def test_each_suite_says_how_it_is_run_and_pins_its_source() -> None:
 
 
 def _compared(tmp_path: Path, tests: str, *asked: str) -> tuple[dict[tuple[str, str], Any], str]:
-    """Rows by suite (a: `tests` under pytest, b: unittest's) and mode, and what was said on stderr; some must differ."""
+    """Rows by suite (a: `tests` under pytest, b: unittest's) and mode, and what stderr says; some must differ."""
     (tmp_path / "test_it.py").write_text(tests, "utf-8")
     (tmp_path / "it.py").write_text(UNITTEST, "utf-8")
     suites = tmp_path / "suites.toml"
