@@ -1,12 +1,12 @@
 //! A large process, read a part at a time: memory is bounded by a part, not by the recording.
 //!
 //! A job belongs to the part in which it ends. A part is laid out with what lies before it, back to where the first of
-//! its jobs arrived (but not beyond four parts: longer jobs are left out), and a second behind it: who made its jobs
-//! wait is in it. What is true since long (who units are, what jobs in progress are called) is collected first, in one
-//! pass.
+//! its jobs arrived (but not beyond four parts: what longer jobs did before is residual), and a second behind it: who
+//! made its jobs wait is in it. What is true since long (who units are, how jobs in progress began) is collected first,
+//! in one pass.
 
 use super::read::{Scan, Texts};
-use greenlane_recording_format::event::{Event, Text};
+use greenlane_recording_format::event::Event;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -25,10 +25,32 @@ pub struct Parts {
     firsts: Vec<usize>,
     /// By job, except those of the last part and those that never ended.
     of_job: HashMap<u64, u32>,
-    /// By part: jobs in progress when it begins, and their routes.
-    in_progress: Vec<Vec<(u64, Text)>>,
+    /// By part: how jobs that are in progress when it begins were opened, and named.
+    in_progress: Vec<Vec<Event>>,
     units: HashMap<u32, Event>,
     about: Option<Event>,
+}
+
+/// What is known of a job before it ends.
+#[derive(Default)]
+struct Beginning {
+    opened: Option<Event>,
+    named: Option<Event>,
+}
+
+impl Beginning {
+    /// 0: nothing says when it came.
+    fn arrival_ns(&self) -> u64 {
+        match self.opened {
+            Some(Event::JobOpen {
+                at_ns,
+                arrival_ns: 0,
+                ..
+            }) => at_ns,
+            Some(Event::JobOpen { arrival_ns, .. }) => arrival_ns,
+            _ => 0,
+        }
+    }
 }
 
 /// The events of a part with what lies around it.
@@ -55,28 +77,19 @@ impl Parts {
             about: None,
             cuts,
         };
-        // By job in progress: its arrival and route.
-        let mut open: HashMap<u64, (u64, Text)> = HashMap::new();
+        let mut open: HashMap<u64, Beginning> = HashMap::new();
         parts.learn(scan, origin, 0..parts.cuts[0].start, texts, |_| {});
         for number in 0..parts.cuts.len() {
-            let known = open.iter().map(|(&job, &(_, route))| (job, route));
-            parts.in_progress.push(known.collect());
+            let known = open.values().flat_map(|begun| [begun.opened, begun.named]);
+            parts.in_progress.push(known.flatten().collect());
             let (mut ended, mut earliest_ns) = (Vec::new(), u64::MAX);
             let chunks = parts.cuts[number].clone();
             parts.learn(scan, origin, chunks, texts, |event| match *event {
-                Event::JobOpen {
-                    job,
-                    at_ns,
-                    arrival_ns,
-                    ..
-                } => {
-                    let arrival_ns = if arrival_ns == 0 { at_ns } else { arrival_ns };
-                    open.entry(job).or_insert((arrival_ns, 0)).0 = arrival_ns;
-                }
-                Event::JobName { job, route, .. } => open.entry(job).or_insert((0, 0)).1 = route,
+                Event::JobOpen { job, .. } => open.entry(job).or_default().opened = Some(*event),
+                Event::JobName { job, .. } => open.entry(job).or_default().named = Some(*event),
                 Event::JobClose { job, .. } => {
-                    if let Some((arrival_ns, _)) = open.remove(&job) {
-                        earliest_ns = earliest_ns.min(arrival_ns);
+                    if let Some(begun) = open.remove(&job) {
+                        earliest_ns = earliest_ns.min(begun.arrival_ns());
                     }
                     ended.push(job);
                 }
@@ -139,24 +152,22 @@ impl Parts {
                 counted[1] = around.len();
             }
         }
-        let met: HashSet<u32> = around.iter().filter_map(Event::unit).collect();
+        let first = self
+            .cuts
+            .partition_point(|cut| cut.end <= self.firsts[number]);
+        let begun = self.in_progress[first..=number].iter().flatten();
+        let met: HashSet<u32> = begun
+            .clone()
+            .chain(&around)
+            .filter_map(Event::unit)
+            .collect();
         let mut events: Vec<Event> = met
             .iter()
             .filter_map(|unit| self.units.get(unit))
             .copied()
             .collect();
-        let first = self
-            .cuts
-            .partition_point(|cut| cut.end <= self.firsts[number]);
-        for known in &self.in_progress[first..=number] {
-            let named = known.iter().filter(|named| named.1 != 0);
-            events.extend(named.map(|&(job, route)| Event::JobName {
-                at_ns: 0,
-                job,
-                route,
-            }));
-        }
-        // What is said of a job later counts.
+        // The first opening of a job counts, and its last name.
+        events.extend(begun);
         let before = events.len();
         events.append(&mut around);
         let from_ns = match own.start {
