@@ -24,7 +24,8 @@ __all__ = ["NoFront", "check"]
 _FRONTS: Final = (
     "lanes", "at_once", "auto_lane", "versions", "trusted_proxies", "proxy_protocol", "client_connections",
     "half_closed", "tls_bind", "metrics_bind", "metrics_path", "alive_path", "access_log", "request_id_header",
-    "replace_stuck", "max_requests",
+    "replace_stuck", "max_requests", "queue_s", "target_max_bytes", "headers_max", "head_max_bytes", "body_first",
+    "websockets", "http2", "front_threads",
 )  # fmt: skip
 
 
@@ -37,8 +38,9 @@ def check(settings: ServeSettings, kind: str) -> None:
     hint = "leave it out, or leave out direct"
     if kind != "asgi":
         raise SettingsError("direct", True, "an ASGI application", hint, attempted="serve without a front")
+    usual = ServeSettings()
     for name in _FRONTS:
-        if value := getattr(settings, name):
+        if (value := getattr(settings, name)) != getattr(usual, name):
             raise SettingsError(name, value, "nothing that only the front does, with direct = true", hint,
                                 attempted="serve without a front")  # fmt: skip
 

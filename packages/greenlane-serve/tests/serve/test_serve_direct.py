@@ -66,12 +66,17 @@ def test_the_end_waits_for_requests_within_stop_s(alone: Alone) -> None:
 
 
 @pytest.mark.parametrize(
-    ("application", "further"), [("held:app", ""), ("looped:app", 'lanes.soon = { match = ["/soon*"] }\n')]
+    ("application", "further", "named"),
+    [
+        ("held:app", "", "direct"),
+        ("looped:app", 'lanes.soon = { match = ["/soon*"] }\n', "lanes"),
+        ("looped:app", "headers_max = 20\n", "headers_max"),
+    ],
 )
-def test_what_only_a_front_does_is_refused_by_name(tmp_path: Path, application: str, further: str) -> None:
+def test_what_only_a_front_does_is_refused_by_name(tmp_path: Path, application: str, further: str, named: str) -> None:
     (tmp_path / "greenlane.toml").write_text(SETTINGS + further)
     environ = {**os.environ, "GREENLANE_CONFIG": str(tmp_path / "greenlane.toml"), "HELD": str(tmp_path)}
     command = [sys.executable, "-c", COMMAND, "serve", application, "--bind", f"127.0.0.1:{child.free_port()}"]
     done = subprocess.run(command, cwd=APPS, env=environ, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode != 0
-    assert ("lanes" if further else "direct") in done.stderr
+    assert f"{named}=" in done.stderr
