@@ -44,9 +44,9 @@ use std::sync::Arc;
 
 /// Between two looks. A wake-up costs some 20 us on a virtual machine: at 20 ms that is a thousandth of a core.
 const PERIOD_NS: u64 = 20_000_000;
-/// After a look it rests for this many times what the look took: looks are at most a three-hundredth of a core, and the
+/// After a look it rests for this many times what the look took: looks are at most a five-hundredth of a core, and the
 /// threads that they take the GIL from pay as much again.
-const RESTS: u64 = 300;
+const RESTS: u64 = 500;
 const MOST_REST_NS: u64 = 200_000_000;
 /// Between two looks while the loops wait for work.
 const IDLE_NS: u64 = 60_000_000;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import sys
 import time
 from functools import cache
 from pathlib import Path
@@ -85,7 +86,7 @@ def _sent_once(task: Any, order: str, merchant: str, until: float) -> None:
             ask=lambda: asked(order=order, merchant=merchant), no_effect=(Failed,),
         )  # fmt: skip
     except OrderWaits as wait:
-        raise task.retry(exc=wait, countdown=wait.wait_s, max_retries=None) from None
+        raise task.retry(exc=wait, countdown=wait.wait_s, max_retries=sys.maxsize) from None
 
 
 def _sent(task: Any, order: str, merchant: str, until: float) -> None:

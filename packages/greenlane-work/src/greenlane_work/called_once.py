@@ -1,11 +1,13 @@
 """One order called once, by any worker: what `greenlane celery` does around a task, for a task of another worker.
 
-    @app.task(bind=True, acks_late=True)
+    @app.task(bind=True, acks_late=True, max_retries=None)
     def send_order(self, order):
         try:
             return once(store, f"{self.name}/{order}", lambda: post(order), ask=lambda: look_up(order))
         except OrderWaits as wait:
-            raise self.retry(countdown=wait.wait_s, max_retries=None)
+            raise self.retry(countdown=wait.wait_s)
+
+The limit on retries must be lifted there: for Celery `max_retries=None` in the call of `retry` means the task's own, 3.
 
 The old and the new side of a diversion share a store this way, and an order that both are given is called by one.
 """

@@ -138,7 +138,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_most_frac: float = declare(
         0.5, "Largest share of the slots for one slow key; two such keys get a third each, and so on. 1 = no bound.",
-        unit="frac", low=0.001, high=1, reason="However many upstreams hang, some slots stay free.",
+        unit="frac", low=0.001, high=1, reason="One upstream that hangs leaves half of the slots to the others.",
     )  # fmt: skip
     task_rules: Mapping[str, str] = declare(
         {}, "Rules for single keys: key = `limit:5 shared:9 least:2 weight:3 most_frac:0.2 retries:3`, or some of "
@@ -179,7 +179,7 @@ class WorkSettings(Settings):
     )  # fmt: skip
     task_open_most_s: float = declare(
         60.0, "Longest time for which a breaker stays open before it probes again.",
-        unit="s", low=0.001, high=3600, reason="A recovered upstream waits no longer than this.",
+        unit="s", low=0.001, high=3600, reason="A recovered upstream waits at most a fifth longer than this.",
     )  # fmt: skip
     task_keys: int = declare(
         10_000, "Idle keys that are remembered; beyond it, or after a day, they are forgotten.",

@@ -41,14 +41,14 @@ def effect(order):
         effects.write(f"{order} {os.environ['SHOP_SIDE']}\\n")
     return order
 
-@app.task(bind=True, name="send")
+@app.task(bind=True, name="send", max_retries=None)
 def send(self, order):
     if store is None:
         return effect(order)
     try:
         return once(store, f"{self.name}/{order}", lambda: effect(order))
     except OrderWaits as wait:
-        raise self.retry(countdown=wait.wait_s, max_retries=None)
+        raise self.retry(countdown=wait.wait_s)
 """
 ORDERS = 150
 

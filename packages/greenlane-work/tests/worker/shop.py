@@ -326,6 +326,12 @@ def celerys_retries(order: str, failures: int, merchant: str = "m") -> None:
     flaky.run(order, failures, merchant)
 
 
+@task(autoretry_for=(ConnectionResetError,), retry_kwargs={"max_retries": 7, "countdown": 0})
+def many_retries(order: str, failures: int, merchant: str = "m") -> None:
+    """Likewise, more often than an order may be begun for other reasons."""
+    flaky.run(order, failures, merchant)
+
+
 @task(greenlane_retries=4)
 def our_retries(order: str, failures: int, merchant: str = "m") -> None:
     """Is tried again by the worker."""

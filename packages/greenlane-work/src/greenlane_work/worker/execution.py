@@ -307,10 +307,8 @@ class Execution:
         raise Dead(f"begun {order.attempts - 1} times; {told}")
 
     def _most_of(self, task: Any) -> float:
-        """Attempts that there may be. A task that tries again by itself has its own say, where that is more."""
-        if not task.request.retries:
-            return self._most
-        return float("inf") if task.max_retries is None else max(self._most, task.max_retries + 1)
+        """Attempts that there may be, beside those that Celery has bounded: the task's own retries."""
+        return self._most + (task.request.retries or 0)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """The end of the last attempt is unknown: ask the upstream or the store."""

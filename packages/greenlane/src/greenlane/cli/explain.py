@@ -148,7 +148,7 @@ PAGES: Final[Mapping[str, Page]] = {
         "store-refused",
         "The store of tasks cannot be used until an operator acts.",
         "Credentials are wrong, the file is damaged, or a later release wrote it.",
-        "Correct what the message names, then restart the workers.",
+        "Correct what the message names; the workers try again by themselves.",
         "GREENLANE_TASK_STORE=postgresql://shop@db/orders",
     ),
     "GL504": Page(
@@ -156,7 +156,7 @@ PAGES: Final[Mapping[str, Page]] = {
         "A task cannot run now; nothing was done. Retry it later.",
         "Another worker runs the same task, or the store cannot be asked.",
         "Retry after the time that the message gives. A Greenlane worker does so itself.",
-        "raise self.retry(countdown=error.wait_s)",
+        "raise self.retry(countdown=error.wait_s)  # in a task with max_retries=None",
     ),
     "GL505": Page(
         "dead-letters",
