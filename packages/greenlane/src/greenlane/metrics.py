@@ -212,7 +212,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "orders_retried": Counter(_counter("orders_retried", "Runs after which the order was retried.")),
     "orders_retries_held": Counter(_counter("orders_retries_held", "Retries that waited for the retry budget.")),
     "orders_returned": Counter(
-        _counter("orders_returned", "Orders returned to the broker because the worker was full, they are due much later, or its task is unknown.")
+        _counter("orders_returned", "Orders returned to the broker: no room, due much later, or of an unknown task.")
     ),
     "orders_counted": Counter(
         _counter("orders_counted", "Redelivered messages that were published again with their delivery count.")
