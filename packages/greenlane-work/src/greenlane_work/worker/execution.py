@@ -306,8 +306,8 @@ class Execution:
         (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
         raise Dead(f"begun {order.attempts - 1} times; {told}")
 
-    def _most_of(self, task: Any) -> float:
-        """Attempts that there may be, beside those that Celery has bounded: the task's own retries."""
+    def _most_of(self, task: Any) -> int:
+        """Attempts that there may be. Celery bounds its own retries, so these come on top."""
         return self._most + (task.request.retries or 0)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
