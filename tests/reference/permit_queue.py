@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 THETA_NS = 60e6
 UNKNOWN_NS = 20_000_000
-ATTAINED = 8
+ATTAINED = 4
 
 
 @dataclass

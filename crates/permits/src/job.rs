@@ -194,13 +194,13 @@ impl Job {
 
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
-        let (rule, pin) = (&shared.rule, route.pin());
+        let (rule, pin, attained_ns) = (&shared.rule, route.pin(), self.totals.cpu_ns);
         let (needs, waits, weight, expected_ns, long_ns, should_probe_gil) =
             route.with(self.phase, |profile| {
                 (
-                    profile.needs_permit(rule, pin),
-                    profile.waits_for_permit(rule, pin),
-                    profile.weight(rule, pin),
+                    profile.needs_permit(rule, pin, attained_ns),
+                    profile.waits_for_permit(rule, pin, attained_ns),
+                    profile.weight(rule, pin, attained_ns),
                     profile.expected_ns(),
                     profile.long_ns(),
                     profile.should_probe_gil(),
@@ -227,7 +227,7 @@ impl Job {
                 deadline_ns: self.deadline_ns,
                 expected_ns,
                 long_ns,
-                attained_ns: self.totals.cpu_ns,
+                attained_ns,
             },
             face: Arc::clone(&self.face),
             route: Arc::clone(route),

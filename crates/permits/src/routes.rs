@@ -142,7 +142,7 @@ impl Route {
                 samples: profile.sketch().samples(),
                 looks,
                 free,
-                weight: profile.weight(rule, pin),
+                weight: profile.weight(rule, pin, 0),
             }
         };
         phases.profiles.iter().enumerate().map(row).collect()

@@ -9,9 +9,9 @@ const THETA_NS: f64 = 60e6;
 /// What a phase of unknown size counts as, ns: the first runs of what its owner called heavy.
 const UNKNOWN_NS: u64 = 20_000_000;
 /// How often its own CPU a job falls behind in the order: a stream that computes again and again gets the share that it
-/// would have beside seven other threads, and does not go first for ever because it began long ago. Best of 1 to 24 in the
-/// model: jobs of six phases are then no more than threads' (`docs/design/0024-order-of-permits.md`).
-pub(crate) const ATTAINED: i64 = 8;
+/// would have beside three other threads, and does not go first for ever because it began long ago. With 8 jobs of seven
+/// and eleven phases take half as long again as under threads (`docs/design/0024-order-of-permits.md`).
+pub(crate) const ATTAINED: i64 = 4;
 
 /// What a phase brings when it asks for a permit. Times in ns of one monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

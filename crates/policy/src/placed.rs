@@ -44,7 +44,7 @@ impl CallProfile {
 
     /// What its calls are: unknown and heavy ones run elsewhere.
     pub fn weight(&self, rule: &WeightRule, pin: Pin) -> Weight {
-        match self.took.weight(rule, pin) {
+        match self.took.weight(rule, pin, 0) {
             Weight::Light if self.away > 0 && pin == Pin::Auto => Weight::Heavy,
             weight => weight,
         }

@@ -54,6 +54,9 @@ pub enum Pin {
     Light,
 }
 
+/// In a job that has used as much CPU as a heavy phase, the next phases are heavy from this part of `heavy_ns` on. It is no
+/// quick request any more, and one of many short phases would pass all heavy ones at each.
+const WORKED_FRAC: f64 = 0.5;
 /// Samples in a row on the other side of `heavy_ns` after which the past is mostly forgotten: behaviour has changed.
 /// 32: a phase that is heavy one time in five gets there by chance once in 1,300 runs.
 const CHANGED_AFTER: u32 = 32;
@@ -75,8 +78,9 @@ pub struct PhaseProfile {
     free: u32,
     /// Samples in a row that contradict the present weight.
     contradicted: u32,
-    /// Decided at the last update, so that asking costs nothing.
+    /// Decided at the last update, so that asking costs nothing. The second: in a job that has computed for long.
     over: bool,
+    over_in_worked: bool,
     long_ns: u64,
 }
 
@@ -119,8 +123,12 @@ impl PhaseProfile {
         }
     }
 
-    /// What the phase is now.
-    pub fn weight(&self, rule: &WeightRule, pin: Pin) -> Weight {
+    /// What the phase is now, in a job that has used `attained_ns` of CPU.
+    pub fn weight(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> Weight {
+        let over = match attained_ns >= rule.heavy_ns {
+            true => self.over_in_worked,
+            false => self.over,
+        };
         match pin {
             Pin::Light => Weight::Light,
             Pin::Heavy if self.sketch.samples() < rule.learn_after => Weight::Heavy,
@@ -129,7 +137,7 @@ impl PhaseProfile {
             }
             Pin::Heavy => Weight::Light,
             Pin::Auto if self.sketch.samples() < rule.learn_after => Weight::Unknown,
-            Pin::Auto if !self.over => Weight::Light,
+            Pin::Auto if !over => Weight::Light,
             Pin::Auto if self.looks >= NATIVE_LOOKS && self.free * 10 >= self.looks * 7 => {
                 Weight::Native
             }
@@ -137,9 +145,9 @@ impl PhaseProfile {
         }
     }
 
-    /// Whether its next run asks for a permit.
-    pub fn needs_permit(&self, rule: &WeightRule, pin: Pin) -> bool {
-        match self.weight(rule, pin) {
+    /// Whether its next run, in such a job, asks for a permit.
+    pub fn needs_permit(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> bool {
+        match self.weight(rule, pin, attained_ns) {
             Weight::Heavy => true,
             Weight::Native => self.sketch.samples() % NATIVE_RECHECK == 0,
             Weight::Unknown | Weight::Light => false,
@@ -147,8 +155,8 @@ impl PhaseProfile {
     }
 
     /// Whether that run waits for the permit if none is free.
-    pub fn waits_for_permit(&self, rule: &WeightRule, pin: Pin) -> bool {
-        self.weight(rule, pin) != Weight::Native || self.sketch.samples() % NATIVE_WAIT == 0
+    pub fn waits_for_permit(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> bool {
+        self.weight(rule, pin, attained_ns) != Weight::Native || self.sketch.samples() % NATIVE_WAIT == 0
     }
 
     /// Whether waiters should look at the GIL while this phase holds a permit: always until something is known, then
@@ -178,8 +186,9 @@ impl PhaseProfile {
     }
 
     fn judge(&mut self, rule: &WeightRule) {
-        self.over =
-            self.sketch.quantile_ns(rule.quantile) as f64 * rule.margin > rule.heavy_ns as f64;
+        let expected_ns = self.sketch.quantile_ns(rule.quantile) as f64 * rule.margin;
+        self.over = expected_ns > rule.heavy_ns as f64;
+        self.over_in_worked = expected_ns > rule.heavy_ns as f64 * WORKED_FRAC;
         self.long_ns = self.sketch.mean_over_ns(rule.heavy_ns);
     }
 }
@@ -206,15 +215,15 @@ mod tests {
     #[test]
     fn a_phase_is_unknown_until_learned() {
         assert_eq!(
-            after(&[40_000_000; 2]).weight(&RULE, Pin::Auto),
+            after(&[40_000_000; 2]).weight(&RULE, Pin::Auto, 0),
             Weight::Unknown
         );
         assert_eq!(
-            after(&[40_000_000; 3]).weight(&RULE, Pin::Auto),
+            after(&[40_000_000; 3]).weight(&RULE, Pin::Auto, 0),
             Weight::Heavy
         );
         assert_eq!(
-            after(&[2_000_000; 3]).weight(&RULE, Pin::Auto),
+            after(&[2_000_000; 3]).weight(&RULE, Pin::Auto, 0),
             Weight::Light
         );
     }
@@ -224,7 +233,7 @@ mod tests {
         let bursts: Vec<u64> = (0..60)
             .map(|i| if i % 5 == 0 { 40_000_000 } else { 100_000 })
             .collect();
-        assert_eq!(after(&bursts).weight(&RULE, Pin::Auto), Weight::Heavy);
+        assert_eq!(after(&bursts).weight(&RULE, Pin::Auto, 0), Weight::Heavy);
     }
 
     #[test]
@@ -232,7 +241,18 @@ mod tests {
         let bursts: Vec<u64> = (0..60)
             .map(|i| if i == 30 { 40_000_000 } else { 100_000 })
             .collect();
-        assert_eq!(after(&bursts).weight(&RULE, Pin::Auto), Weight::Light);
+        assert_eq!(after(&bursts).weight(&RULE, Pin::Auto, 0), Weight::Light);
+    }
+
+    #[test]
+    fn a_middling_phase_takes_turns_in_a_job_that_has_computed_and_not_in_a_quick_one() {
+        let middling = after(&[3_000_000; 20]);
+        let weight = |attained_ns| middling.weight(&RULE, Pin::Auto, attained_ns);
+        assert_eq!(weight(3_900_000), Weight::Light);
+        assert_eq!(weight(4_000_000), Weight::Heavy);
+        assert!(middling.needs_permit(&RULE, Pin::Auto, 4_000_000));
+        let short = after(&[1_500_000; 20]);
+        assert_eq!(short.weight(&RULE, Pin::Auto, 90_000_000), Weight::Light);
     }
 
     #[test]
@@ -241,7 +261,7 @@ mod tests {
         for _ in 0..64 {
             profile.update(100_000, &RULE);
         }
-        assert_eq!(profile.weight(&RULE, Pin::Auto), Weight::Light);
+        assert_eq!(profile.weight(&RULE, Pin::Auto, 0), Weight::Light);
     }
 
     #[test]
@@ -250,28 +270,28 @@ mod tests {
         for _ in 0..10 {
             profile.update(40_000_000, &RULE);
         }
-        assert_eq!(profile.weight(&RULE, Pin::Auto), Weight::Heavy);
+        assert_eq!(profile.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
     }
 
     #[test]
     fn a_phase_found_without_the_gil_needs_no_permit_but_is_checked_now_and_then() {
         let mut profile = after(&[40_000_000; 17]);
         (0..10).for_each(|_| profile.looked(true));
-        assert_eq!(profile.weight(&RULE, Pin::Auto), Weight::Native);
-        assert!(!profile.needs_permit(&RULE, Pin::Auto));
+        assert_eq!(profile.weight(&RULE, Pin::Auto, 0), Weight::Native);
+        assert!(!profile.needs_permit(&RULE, Pin::Auto, 0));
         (0..15).for_each(|_| profile.update(40_000_000, &RULE));
-        assert!(profile.needs_permit(&RULE, Pin::Auto));
+        assert!(profile.needs_permit(&RULE, Pin::Auto, 0));
     }
 
     #[test]
     fn a_check_of_a_native_phase_waits_for_its_permit_one_time_in_sixteen() {
         let mut profile = after(&[40_000_000; 16]);
-        assert!(profile.waits_for_permit(&RULE, Pin::Auto), "it is heavy");
+        assert!(profile.waits_for_permit(&RULE, Pin::Auto, 0), "it is heavy");
         (0..10).for_each(|_| profile.looked(true));
         let mut checks = Vec::new();
         for _ in 0..2 * NATIVE_WAIT {
-            if profile.needs_permit(&RULE, Pin::Auto) {
-                checks.push(profile.waits_for_permit(&RULE, Pin::Auto));
+            if profile.needs_permit(&RULE, Pin::Auto, 0) {
+                checks.push(profile.waits_for_permit(&RULE, Pin::Auto, 0));
             }
             profile.update(40_000_000, &RULE);
         }
@@ -281,14 +301,14 @@ mod tests {
 
     #[test]
     fn pins_win_but_a_heavy_route_keeps_its_trifles_free() {
-        assert_eq!(after(&[]).weight(&RULE, Pin::Heavy), Weight::Heavy);
-        assert_eq!(after(&[50_000; 5]).weight(&RULE, Pin::Heavy), Weight::Light);
+        assert_eq!(after(&[]).weight(&RULE, Pin::Heavy, 0), Weight::Heavy);
+        assert_eq!(after(&[50_000; 5]).weight(&RULE, Pin::Heavy, 0), Weight::Light);
         assert_eq!(
-            after(&[2_000_000; 5]).weight(&RULE, Pin::Heavy),
+            after(&[2_000_000; 5]).weight(&RULE, Pin::Heavy, 0),
             Weight::Heavy
         );
         assert_eq!(
-            after(&[40_000_000; 5]).weight(&RULE, Pin::Light),
+            after(&[40_000_000; 5]).weight(&RULE, Pin::Light, 0),
             Weight::Light
         );
     }

@@ -25,7 +25,7 @@ impl World<'_> {
         };
         let weight = permits.rule.weight;
         let profile = permits.profile(job.route, job.phase);
-        if !profile.needs_permit(&weight, Pin::Auto) {
+        if !profile.needs_permit(&weight, Pin::Auto, job.attained_ns) {
             if job.burst_ns > weight.heavy_ns {
                 permits.free.push(id);
                 self.watch(process);
