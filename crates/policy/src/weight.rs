@@ -156,7 +156,8 @@ impl PhaseProfile {
 
     /// Whether that run waits for the permit if none is free.
     pub fn waits_for_permit(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> bool {
-        self.weight(rule, pin, attained_ns) != Weight::Native || self.sketch.samples() % NATIVE_WAIT == 0
+        self.weight(rule, pin, attained_ns) != Weight::Native
+            || self.sketch.samples() % NATIVE_WAIT == 0
     }
 
     /// Whether waiters should look at the GIL while this phase holds a permit: always until something is known, then
@@ -302,7 +303,10 @@ mod tests {
     #[test]
     fn pins_win_but_a_heavy_route_keeps_its_trifles_free() {
         assert_eq!(after(&[]).weight(&RULE, Pin::Heavy, 0), Weight::Heavy);
-        assert_eq!(after(&[50_000; 5]).weight(&RULE, Pin::Heavy, 0), Weight::Light);
+        assert_eq!(
+            after(&[50_000; 5]).weight(&RULE, Pin::Heavy, 0),
+            Weight::Light
+        );
         assert_eq!(
             after(&[2_000_000; 5]).weight(&RULE, Pin::Heavy, 0),
             Weight::Heavy
