@@ -250,7 +250,7 @@ def predicted(rows: Sequence[Row], folder: Path) -> list[Row]:
         band, long = (each[row["endpoint"], _LIMIT_MS] for each in known[run])
         inside = band.low_ms <= row["p99_ms"] <= band.high_ms
         found.append({**row, "p99_low_ms": band.low_ms, "p99_high_ms": band.high_ms, "inside": inside,
-                      "width": math.sqrt(long.high_ms / long.low_ms)})  # fmt: skip
+                      "plans": long, "width": math.sqrt(long.high_ms / long.low_ms)})  # fmt: skip
     return found
 
 
@@ -274,6 +274,7 @@ def page(rows: Sequence[Row]) -> str:
     wider = f"{sum(width > WIDEST for width in widths)} of {len(widths)}"
     lines = [
         f"**{inside:.0%} of {len(rows)}** in their bands (wanted {INSIDE:.0%}). {_ranking(rows)}",
+        _recommended(rows),
         f"A plan's band of five minutes is wider than ×/÷ {WIDEST:g} for {wider} below {BELOW:g} of a process (×/÷ "
         f"{widest:.2f} at most). 9 of 10 take MODEL = {factor:.2f} (is {MODEL:g}).",
         "",
@@ -297,11 +298,8 @@ def _widths(rows: Sequence[Row]) -> list[float]:
 
 def _ranking(rows: Sequence[Row]) -> str:
     """Whether the way whose p99 was predicted to be the lowest was as good as any."""
-    by_route: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        by_route.setdefault((row["service"], row["rate_factor"], row["endpoint"]), []).append(row)
     lost = []
-    for of in (each for each in by_route.values() if len(each) > 1):
+    for of in _by_route(rows):
         best = min(of, key=lambda row: row["p99_low_ms"] * row["p99_high_ms"])
         lost.append(best["p99_ms"] / min(row["p99_ms"] for row in of))
     within = sum(times <= _AS_GOOD for times in lost)
@@ -309,6 +307,34 @@ def _ranking(rows: Sequence[Row]) -> str:
         f"For {within} of {len(lost)} routes and loads the way with the lowest prediction was measured within "
         f"{_AS_GOOD - 1:.0%} of the best (worst: {max(lost, default=1.0):.2f} times)."
     )
+
+
+def _recommended(rows: Sequence[Row]) -> str:
+    """Whether another way is better where the plan would say so, and none where it says that nothing is surely better."""
+    said, held, left, quiet = 0, 0, 0, 0
+    for of in _by_route(rows):
+        present = next((row for row in of if row["contender"] == HOSTS[0]), None)
+        if present is None:
+            continue
+        others = [row for row in of if row is not present]
+        surely = [row for row in others if surely_better([row["plans"]], [present["plans"]])]
+        if surely:
+            best = min(surely, key=lambda row: row["p99_low_ms"] * row["p99_high_ms"])
+            said, held = said + 1, held + (best["p99_ms"] < present["p99_ms"])
+        else:
+            left, quiet = left + 1, quiet + (min(row["p99_ms"] for row in others) * _AS_GOOD >= present["p99_ms"])
+    return (
+        f"Another way is surely better than gevent, says the plan, in {said} of these: in {held} it was measured better. "
+        f"It leaves {left} as they are: in {quiet} no other was measured better by {_AS_GOOD - 1:.0%}."
+    )
+
+
+def _by_route(rows: Sequence[Row]) -> list[list[Row]]:
+    """What was measured of several hosts, by service, load and route."""
+    found: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["service"], row["rate_factor"], row["endpoint"]), []).append(row)
+    return [each for each in found.values() if len(each) > 1]
 
 
 def run(asked: Asked, seeds: Sequence[int], scenarios: Sequence[str]) -> list[Row]:

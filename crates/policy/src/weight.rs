@@ -54,8 +54,10 @@ pub enum Pin {
     Light,
 }
 
-/// In a job that has used as much CPU as a heavy phase, the next phases are heavy from this part of `heavy_ns` on. It is no
-/// quick request any more, and one of many short phases would pass all heavy ones at each.
+/// A job that has used this many times the CPU of a heavy phase is no quick request. With 1, requests of 4.8 ms in four
+/// phases took turns on slow cores, and lost the threads that are kept for light ones.
+const WORKED: u64 = 3;
+/// In such a job the next phases are heavy from this part of `heavy_ns` on: they would pass all heavy ones at each.
 const WORKED_FRAC: f64 = 0.5;
 /// Samples in a row on the other side of `heavy_ns` after which the past is mostly forgotten: behaviour has changed.
 /// 32: a phase that is heavy one time in five gets there by chance once in 1,300 runs.
@@ -125,7 +127,7 @@ impl PhaseProfile {
 
     /// What the phase is now, in a job that has used `attained_ns` of CPU.
     pub fn weight(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> Weight {
-        let over = match attained_ns >= rule.heavy_ns {
+        let over = match attained_ns >= WORKED * rule.heavy_ns {
             true => self.over_in_worked,
             false => self.over,
         };
@@ -249,9 +251,9 @@ mod tests {
     fn a_middling_phase_takes_turns_in_a_job_that_has_computed_and_not_in_a_quick_one() {
         let middling = after(&[3_000_000; 20]);
         let weight = |attained_ns| middling.weight(&RULE, Pin::Auto, attained_ns);
-        assert_eq!(weight(3_900_000), Weight::Light);
-        assert_eq!(weight(4_000_000), Weight::Heavy);
-        assert!(middling.needs_permit(&RULE, Pin::Auto, 4_000_000));
+        assert_eq!(weight(11_900_000), Weight::Light);
+        assert_eq!(weight(12_000_000), Weight::Heavy);
+        assert!(middling.needs_permit(&RULE, Pin::Auto, 12_000_000));
         let short = after(&[1_500_000; 20]);
         assert_eq!(short.weight(&RULE, Pin::Auto, 90_000_000), Weight::Light);
     }
