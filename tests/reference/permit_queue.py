@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 THETA_NS = 60e6
 UNKNOWN_NS = 20_000_000
-ATTAINED = 4
+LONG_NS = 60_000_000
 
 
 @dataclass
@@ -55,7 +55,7 @@ class PermitQueue:
         late = deadline_ns != 0 and now_ns >= deadline_ns
         held_ns = max(expected_ns, long_ns) or UNKNOWN_NS
         keys = [
-            (late, arrival_ns + ATTAINED * attained_ns - _boost_ns(each_ns), arrival_ns, ticket)
+            (late, arrival_ns + _behind_ns(attained_ns) - _boost_ns(each_ns), arrival_ns, ticket)
             for each_ns in (size_ns, held_ns)
         ]
         self.line.append(Waiter(ticket, keys[0], size_ns, (keys[1], held_ns)))
@@ -119,6 +119,10 @@ class PermitQueue:
             if self.express and waiter.size_ns <= short_ns and waiter.key < last.key and not kept_out:
                 return waiter
         return None
+
+
+def _behind_ns(attained_ns: int) -> int:
+    return 4 * min(attained_ns, LONG_NS) + 8 * max(0, attained_ns - LONG_NS)
 
 
 def _boost_ns(size_ns: int) -> int:

@@ -8,10 +8,14 @@
 const THETA_NS: f64 = 60e6;
 /// What a phase of unknown size counts as, ns: the first runs of what its owner called heavy.
 const UNKNOWN_NS: u64 = 20_000_000;
-/// How often its own CPU a job falls behind in the order: a stream that computes again and again gets the share that it
-/// would have beside three other threads, and does not go first for ever because it began long ago. With 8 jobs of seven
-/// and eleven phases take half as long again as under threads (`docs/design/0024-order-of-permits.md`).
-pub(crate) const ATTAINED: i64 = 4;
+/// How often its own CPU a job falls behind in the order, and how often from [`LONG_NS`] on. Jobs of seven and eleven
+/// phases get what they would have beside three other threads: with 8 they took half as long again. A stream that computes
+/// again and again gets what it would have beside seven, and does not go first for ever because it began long ago: with 4 at a
+/// sixth of the CPU it does (`docs/design/0024-order-of-permits.md`).
+const BEHIND: i64 = 4;
+const BEHIND_LONG: i64 = 8;
+/// CPU from which on a job is no longer one among others.
+const LONG_NS: i64 = 60_000_000;
 
 /// What a phase brings when it asks for a permit. Times in ns of one monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +39,7 @@ impl Claim {
     /// Its key at `now_ns`.
     pub fn key(&self, now_ns: u64, ticket: u64) -> Key {
         let late = self.deadline_ns != 0 && now_ns >= self.deadline_ns;
-        let attained_ns = signed(self.attained_ns).saturating_mul(ATTAINED);
-        let at_ns = signed(self.arrival_ns).saturating_add(attained_ns);
+        let at_ns = signed(self.arrival_ns).saturating_add(behind_ns(self.attained_ns));
         let at_ns = at_ns.saturating_sub(boost_ns(self.size_ns()));
         (late, at_ns, self.arrival_ns, ticket)
     }
@@ -56,6 +59,15 @@ impl Claim {
             known => known,
         }
     }
+}
+
+/// How far a job that has used so much CPU has fallen behind, ns.
+pub(crate) fn behind_ns(attained_ns: u64) -> i64 {
+    let attained_ns = signed(attained_ns);
+    let long_ns = (attained_ns - LONG_NS).max(0);
+    attained_ns
+        .saturating_mul(BEHIND)
+        .saturating_add(long_ns.saturating_mul(BEHIND_LONG - BEHIND))
 }
 
 fn boost_ns(size_ns: u64) -> i64 {
@@ -117,6 +129,13 @@ pub(crate) mod tests {
             ..claim(1_000, 16)
         };
         assert!(is_before(six_phases, claim(1_500, 16)));
+    }
+
+    #[test]
+    fn what_a_job_has_had_counts_four_times_and_eight_times_from_sixty_ms_on() {
+        assert_eq!(behind_ns(50 * MS), 200 * MS as i64);
+        assert_eq!(behind_ns(160 * MS), (4 * 60 + 8 * 100) * MS as i64);
+        assert_eq!(behind_ns(u64::MAX), i64::MAX);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! long ones take turns among themselves, and none starves, since penalties are finite.
 
 use super::{Granted, PermitQueue, Waiter};
-use crate::order::{Claim, Key, ATTAINED};
+use crate::order::{behind_ns, Claim, Key};
 
 /// How far a phase over its allowance falls behind, ns. Best of 0.1 and 0.3 s on threads.
 const PENALTY_NS: i64 = 100_000_000;
@@ -15,8 +15,8 @@ impl Claim {
     /// Its key at `now_ns` once its phase has used `used_ns`, more than its allowance.
     pub fn key_over(&self, now_ns: u64, used_ns: u64, ticket: u64) -> Key {
         let late = self.deadline_ns != 0 && now_ns >= self.deadline_ns;
-        let behind_ns = self.attained_ns.saturating_add(used_ns) as i64;
-        let at_ns = self.arrival_ns as i64 + ATTAINED * behind_ns + PENALTY_NS;
+        let attained_ns = self.attained_ns.saturating_add(used_ns);
+        let at_ns = self.arrival_ns as i64 + behind_ns(attained_ns) + PENALTY_NS;
         (late, at_ns, self.arrival_ns, ticket)
     }
 }
