@@ -46,7 +46,7 @@ from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario import catalogue, file
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
-from greenlane_tools.plan.band import MODEL, Band, bands
+from greenlane_tools.plan.band import MODEL, Band, bands, surely_better
 from greenlane_tools.plan.cliff import full_load
 from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.goal import Goal
@@ -74,15 +74,8 @@ _SYSTEMS: Final = Path(__file__).parents[1] / "systems"
 #: What the services of bench/plan_services need, by their file's name.
 # Without what Greenlane's environment has: httpbin's greenlet is older than gevent's.
 _INSTALLED: Final = {
-    "httpbin": (
-        "--no-deps",
-        "httpbin==0.10.4",
-        "brotlicffi==1.2.1.0",
-        "cffi==2.1.1",
-        "decorator==5.3.1",
-        "six==1.17.0",
-    ),
-    "wiki": ("wiki==0.13.0",),
+    "httpbin": ["--no-deps", *"httpbin==0.10.4 brotlicffi==1.2.1.0 cffi==2.1.1 decorator==5.3.1 six==1.17.0".split()],
+    "wiki": ["wiki==0.13.0"],
 }
 Row = dict[str, Any]
 
@@ -273,8 +266,7 @@ def page(rows: Sequence[Row]) -> str:
     widths = _widths(rows)
     wider = f"{sum(width > WIDEST for width in widths)} of {len(widths)}"
     lines = [
-        f"**{inside:.0%} of {len(rows)}** in their bands (wanted {INSIDE:.0%}). {_ranking(rows)}",
-        _recommended(rows),
+        f"**{inside:.0%} of {len(rows)}** in their bands (wanted {INSIDE:.0%}). {_recommended(rows)}",
         f"A plan's band of five minutes is wider than ×/÷ {WIDEST:g} for {wider} below {BELOW:g} of a process (×/÷ "
         f"{widest:.2f} at most). 9 of 10 take MODEL = {factor:.2f} (is {MODEL:g}).",
         "",
@@ -296,43 +288,24 @@ def _widths(rows: Sequence[Row]) -> list[float]:
     return [row["width"] for row in rows if row["utilisation_frac"] < BELOW]
 
 
-def _ranking(rows: Sequence[Row]) -> str:
-    """Whether the way whose p99 was predicted to be the lowest was as good as any."""
-    lost = []
-    for of in _by_route(rows):
-        best = min(of, key=lambda row: row["p99_low_ms"] * row["p99_high_ms"])
-        lost.append(best["p99_ms"] / min(row["p99_ms"] for row in of))
-    within = sum(times <= _AS_GOOD for times in lost)
-    return (
-        f"For {within} of {len(lost)} routes and loads the way with the lowest prediction was measured within "
-        f"{_AS_GOOD - 1:.0%} of the best (worst: {max(lost, default=1.0):.2f} times)."
-    )
-
-
 def _recommended(rows: Sequence[Row]) -> str:
-    """Whether another way is better where the plan would say so, and none where it says that nothing is surely better."""
-    said, held, left, quiet = 0, 0, 0, 0
-    for of in _by_route(rows):
-        present = next((row for row in of if row["contender"] == HOSTS[0]), None)
-        if present is None:
-            continue
-        others = [row for row in of if row is not present]
-        surely = [row for row in others if surely_better([row["plans"]], [present["plans"]])]
-        if surely:
-            best = min(surely, key=lambda row: row["p99_low_ms"] * row["p99_high_ms"])
-            said, held = said + 1, held + (best["p99_ms"] < present["p99_ms"])
-        else:
-            left, quiet = left + 1, quiet + (min(row["p99_ms"] for row in others) * _AS_GOOD >= present["p99_ms"])
+    """Whether another way is better where the plan is sure of it, and none where it leaves the present one."""
+    right: dict[bool, list[bool]] = {True: [], False: []}
+    for present, *others in _by_route(rows):
+        sure = [row for row in others if surely_better([row["plans"]], [present["plans"]])]
+        best = min(row["p99_ms"] for row in sure or others)
+        right[bool(sure)].append(best < present["p99_ms"] if sure else best * _AS_GOOD >= present["p99_ms"])
+    better, left = right[True], right[False]
     return (
-        f"Another way is surely better than gevent, says the plan, in {said} of these: in {held} it was measured better. "
-        f"It leaves {left} as they are: in {quiet} no other was measured better by {_AS_GOOD - 1:.0%}."
+        f"Another way than {HOSTS[0]} is surely better for {len(better)} of them: {sum(better)} were. "
+        f"{len(left)} are left: for {sum(left)} no other way was better by {_AS_GOOD - 1:.0%}."
     )
 
 
 def _by_route(rows: Sequence[Row]) -> list[list[Row]]:
     """What was measured of several hosts, by service, load and route."""
     found: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: HOSTS.index(row["contender"])):
         found.setdefault((row["service"], row["rate_factor"], row["endpoint"]), []).append(row)
     return [each for each in found.values() if len(each) > 1]
 
