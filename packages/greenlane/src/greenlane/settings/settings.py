@@ -54,7 +54,8 @@ class Settings:
         "take up to a fifth longer (docs/design/0024).",
     )  # fmt: skip
     heavy_ms: float = declare(
-        4.0, "A phase with a longer expected CPU burst needs a permit; half as long, in a job that has used three times as much.",
+        4.0, "A phase with a longer expected CPU burst needs a permit; half as long, in a job that has used three "
+        "times as much.",
         unit="ms", low=0.1, high=1000,
         reason="At 0.9 of a worker, 2 ms makes every tail over 3 times longer (docs/design/0005).",
     )  # fmt: skip
