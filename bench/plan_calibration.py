@@ -290,12 +290,12 @@ def _widths(rows: Sequence[Row]) -> list[float]:
 
 def _recommended(rows: Sequence[Row]) -> str:
     """Whether another way is better where the plan is sure of it, and none where it leaves the present one."""
-    right: dict[bool, list[bool]] = {True: [], False: []}
+    better, left = list[bool](), list[bool]()
     for present, *others in _by_route(rows):
         sure = [row for row in others if surely_better([row["plans"]], [present["plans"]])]
         best = min(row["p99_ms"] for row in sure or others)
-        right[bool(sure)].append(best < present["p99_ms"] if sure else best * _AS_GOOD >= present["p99_ms"])
-    better, left = right[True], right[False]
+        better += [best < present["p99_ms"]] if sure else []
+        left += [] if sure else [best * _AS_GOOD >= present["p99_ms"]]
     return (
         f"Another way than {HOSTS[0]} is surely better for {len(better)} of them: {sum(better)} were. "
         f"{len(left)} are left: for {sum(left)} no other way was better by {_AS_GOOD - 1:.0%}."

@@ -9,9 +9,9 @@ const THETA_NS: f64 = 60e6;
 /// What a phase of unknown size counts as, ns: the first runs of what its owner called heavy.
 const UNKNOWN_NS: u64 = 20_000_000;
 /// How often its own CPU a job falls behind in the order, and how often from [`LONG_NS`] on. Jobs of seven and eleven
-/// phases get what they would have beside three other threads: with 8 they took half as long again. A stream that computes
-/// again and again gets what it would have beside seven, and does not go first for ever because it began long ago: with 4 at a
-/// sixth of the CPU it does (`docs/design/0024-order-of-permits.md`).
+/// phases get what they would have beside three other threads: with 8 they took half as long again. A stream that
+/// computes again and again gets what it would have beside seven, and does not go first for ever because it began long
+/// ago: with 4 it would, at a sixth of the CPU (`docs/design/0024-order-of-permits.md`).
 const BEHIND: i64 = 4;
 const BEHIND_LONG: i64 = 8;
 /// CPU from which on a job is no longer one among others.
