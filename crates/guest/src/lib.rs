@@ -13,6 +13,7 @@ mod placed;
 mod serving;
 mod standing;
 mod threads;
+mod turns;
 mod upstreams;
 
 /// `greenlane._native`.
@@ -80,11 +81,12 @@ mod _native {
     #[pymodule_export]
     use greenlane_recorder::sampler::{sampler_start, sampler_stop};
 
-    /// A wait for a permit is written down. Nothing outside of this module changes.
+    /// Turns for permits are written down. Nothing outside of this module changes.
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         greenlane_permits::observer::tell(greenlane_recorder::waited_for_a_permit);
         greenlane_permits::observer::tell_of_stops(greenlane_recorder::stood_still);
+        greenlane_permits::observer::tell_of_turns(super::turns::recorded);
         Ok(())
     }
 }

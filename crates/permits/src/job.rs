@@ -5,8 +5,8 @@ mod stopping;
 use crate::boundaries;
 use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
-use crate::gate::{Answer, Asker, Ended};
-use crate::observer;
+use crate::gate::{Answer, Asker, Ended, Held};
+use crate::observer::{self, Turn};
 use crate::places::{OPENED, RESUMED};
 use crate::routes::Route;
 use crate::shared::{Mode, Shared};
@@ -35,6 +35,8 @@ pub struct Job {
     ticket: Option<u64>,
     /// Whether the phase runs without one because it is believed light.
     free: bool,
+    /// How the phase goes.
+    turn: Turn,
     totals: Totals,
 }
 
@@ -75,6 +77,7 @@ impl Job {
             deadline_ns,
             ticket: None,
             free: false,
+            turn: Turn::default(),
             totals: Totals::default(),
         };
         job.begin(py);
@@ -218,6 +221,7 @@ impl Job {
         if self.face.locks_held() > 0 {
             add(&shared.counters.skipped_lock, 1);
             add(&route.turns.skipped, 1);
+            self.turn.skipped = true;
             self.face.set_turn_deferred(true);
             return;
         }
@@ -268,11 +272,14 @@ impl Job {
             Ended::TimedOut => add(&shared.counters.skipped_timeout, 1),
             Ended::LetGo => add(&shared.counters.skipped_switched, 1),
         }
-        add(&turns.skipped, u64::from(ended != Ended::Granted));
+        let skipped = ended != Ended::Granted;
+        self.turn.skipped |= skipped;
+        add(&turns.skipped, u64::from(skipped));
     }
 
     fn hold(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
         self.ticket = Some(ticket);
+        self.turn.taken = true;
         self.count(|turns| add(&turns.turns, 1));
         if mode == Mode::On {
             self.may_be_stopped();
@@ -288,6 +295,7 @@ impl Job {
         if self.give_back() {
             self.shared.restore_interval(py);
         }
+        observer::ended(std::mem::take(&mut self.turn));
         self.totals.cpu_ns += burst_ns;
         self.totals.phases += 1;
         add(&self.shared.counters.phases, 1);
@@ -327,7 +335,7 @@ impl Job {
         if let Some(held) = held {
             add(&self.shared.counters.released, 1);
             add(&self.shared.counters.hold_ns, held.held_ns);
-            self.count(|turns| held.count(turns));
+            self.count_held(&held);
         }
         idle
     }
@@ -339,13 +347,18 @@ impl Job {
         };
         self.totals.heavy += 1;
         let (held, idle) = self.shared.gate().give_back(ticket);
-        self.count(|turns| {
-            add(&turns.charged, 1);
-            if let Some(held) = held {
-                held.count(turns);
-            }
-        });
+        self.turn.charged = true;
+        self.count(|turns| add(&turns.charged, 1));
+        if let Some(held) = held {
+            self.count_held(&held);
+        }
         idle
+    }
+
+    fn count_held(&mut self, held: &Held) {
+        if let Some(route) = &self.route {
+            held.count(&route.turns, &mut self.turn);
+        }
     }
 
     fn count(&self, what: impl FnOnce(&Turns)) {

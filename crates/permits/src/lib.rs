@@ -15,7 +15,7 @@
 //! | [`at_boundary`] | what happens there |
 //! | [`lock_waits`] | jobs that wait for a lock: nobody stands still meanwhile |
 //! | [`counters`] | what has been counted |
-//! | [`observer`] | who is told of waits |
+//! | [`observer`] | who is told of waits and turns |
 //! | [`requests`] | a request's deadline and route, from its environ |
 
 pub mod at_boundary;

@@ -1,9 +1,24 @@
-//! Who observes waits for permits: the recorder, where there is one. This crate does not know it.
+//! Who observes turns for permits: the recorder, where there is one. This crate does not know it.
 
 use std::sync::OnceLock;
 
 static TOLD: OnceLock<fn(u64, u64)> = OnceLock::new();
 static STOPPED: OnceLock<fn(u64, u64)> = OnceLock::new();
+static TURNS: OnceLock<fn(Turn)> = OnceLock::new();
+
+/// How one phase went; the default is one that needed no permit, or (in observe mode) would only have waited for one. See
+/// [`crate::counters::Turns`] for the words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turn {
+    /// It had a permit.
+    pub taken: bool,
+    pub express: bool,
+    pub shared: bool,
+    pub charged: bool,
+    pub skipped: bool,
+    /// How often it stood still.
+    pub stops: u32,
+}
 
 /// Tells `told` of each wait for a permit, from and to (ns), on the thread that waited. The first word wins.
 pub fn tell(told: fn(u64, u64)) {
@@ -14,6 +29,20 @@ pub fn tell(told: fn(u64, u64)) {
 /// Tells `told` of each time that a phase stood still, likewise.
 pub fn tell_of_stops(told: fn(u64, u64)) {
     let _ = STOPPED.set(told);
+}
+
+/// Tells `told` of each heavy phase at its end, likewise.
+pub fn tell_of_turns(told: fn(Turn)) {
+    let _ = TURNS.set(told);
+}
+
+/// This thread's phase has ended.
+pub fn ended(turn: Turn) {
+    if turn != Turn::default() {
+        if let Some(told) = TURNS.get() {
+            told(turn);
+        }
+    }
 }
 
 /// This thread's phase has stood still.

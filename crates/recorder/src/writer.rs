@@ -598,7 +598,8 @@ fn unit_of(event: &Event) -> Option<u32> {
         | Event::Stack { unit, .. }
         | Event::Running { unit, .. }
         | Event::Look { unit, .. }
-        | Event::Answer { unit, .. } => Some(unit),
+        | Event::Answer { unit, .. }
+        | Event::Turn { unit, .. } => Some(unit),
         _ => None,
     }
 }

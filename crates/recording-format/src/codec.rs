@@ -13,7 +13,7 @@ use super::event::{ArrivalClock, Event, Outcome, Text, UnitKind, WaitKind};
 /// The tag of a text's definition.
 pub const TEXT: u8 = 0;
 /// The last tag of an event.
-const LAST: u8 = 21;
+const LAST: u8 = 22;
 
 /// What one record says.
 #[derive(Debug, PartialEq)]
@@ -321,6 +321,17 @@ impl Encoder {
                 self.plain(u64::from(unit));
                 21
             }
+            Event::Turn {
+                at_ns,
+                unit,
+                job,
+                how,
+                stops,
+            } => {
+                self.first(at_ns);
+                self.numbers(&[u64::from(unit), job, u64::from(how), u64::from(stops)]);
+                22
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -613,6 +624,13 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
         21 => Event::Answer {
             at_ns,
             unit: body.small()?,
+        },
+        22 => Event::Turn {
+            at_ns,
+            unit: body.small()?,
+            job: body.plain()?,
+            how: body.tiny()?,
+            stops: body.small()?,
         },
         _ => Event::Mark {
             at_ns,

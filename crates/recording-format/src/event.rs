@@ -80,6 +80,16 @@ pub const NO_JOB: u64 = 0;
 pub const HELD_THE_LOOP: u8 = 1;
 /// Bit of [`Event::Block`]`.flags`: `ready_ns` is the kernel's stamp or another exact moment, not a guess.
 pub const READY_EXACT: u8 = 2;
+/// Bit of [`Event::Turn`]`.how`: the phase took a permit.
+pub const TURN_TAKEN: u8 = 1;
+/// Likewise: beside a holder whose phase is at least twice as long.
+pub const TURN_EXPRESS: u8 = 2;
+/// Likewise: it used the CPU of its share, and computed beside others from then on.
+pub const TURN_SHARED: u8 = 4;
+/// Likewise: it was believed light, and has used the CPU of a heavy one.
+pub const TURN_CHARGED: u8 = 8;
+/// Likewise: it ran without a permit, although it is heavy; with [`TURN_TAKEN`]: until it got one.
+pub const TURN_SKIPPED: u8 = 16;
 
 /// One thing that happened. Written when it is over, so events of one process are in order of their *end*.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -236,6 +246,14 @@ pub enum Event {
     },
     /// The thread of `unit` handed something to an event loop: a result that a task there may wait for.
     Answer { at_ns: u64, unit: u32 },
+    /// A heavy phase of `job` has ended. `how`: [`TURN_TAKEN`] and the bits behind it. `stops`: how often it stood still.
+    Turn {
+        at_ns: u64,
+        unit: u32,
+        job: u64,
+        how: u8,
+        stops: u32,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -257,7 +275,8 @@ impl Event {
             | Self::Stack { unit, .. }
             | Self::Running { unit, .. }
             | Self::Look { unit, .. }
-            | Self::Answer { unit, .. } => Some(unit),
+            | Self::Answer { unit, .. }
+            | Self::Turn { unit, .. } => Some(unit),
             _ => None,
         }
     }
@@ -277,6 +296,7 @@ impl Event {
             | Self::Look { at_ns, .. }
             | Self::Cores { at_ns, .. }
             | Self::Answer { at_ns, .. }
+            | Self::Turn { at_ns, .. }
             | Self::About { at_ns, .. }
             | Self::Mark { at_ns, .. } => (at_ns, at_ns),
             Self::Slice { from_ns, to_ns, .. }

@@ -13,7 +13,10 @@ use super::parts::{PartEvents, Parts};
 use super::read::{Scan, Skipped, Texts, Unreadable};
 use super::who::Who;
 use super::{elsewhere, unseen};
-use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, Text, WaitKind};
+use greenlane_recording_format::event::{
+    ArrivalClock, Event, Outcome, Text, WaitKind, TURN_CHARGED, TURN_EXPRESS, TURN_SHARED,
+    TURN_SKIPPED, TURN_TAKEN,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
@@ -124,6 +127,30 @@ pub struct LookRow {
     pub free_ns: u64,
 }
 
+/// How heavy phases of one route took turns for CPU permits: of how many what [`Event::Turn`] says is so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnRow {
+    pub taken: u64,
+    pub express: u64,
+    pub shared: u64,
+    pub charged: u64,
+    /// Times that a phase stood still.
+    pub stops: u64,
+    pub skipped: u64,
+}
+
+impl TurnRow {
+    fn count(&mut self, how: u8, stops: u32) {
+        let has = |bit: u8| u64::from(how & bit != 0);
+        self.taken += has(TURN_TAKEN);
+        self.express += has(TURN_EXPRESS);
+        self.shared += has(TURN_SHARED);
+        self.charged += has(TURN_CHARGED);
+        self.skipped += has(TURN_SKIPPED);
+        self.stops += u64::from(stops);
+    }
+}
+
 /// Where one job was while it computed, and so much of its CPU: of that, each look stands for as much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnRow {
@@ -171,6 +198,8 @@ pub struct Analysis<'a> {
     pub looks: Vec<LookRow>,
     /// By process and job, of jobs that were looked at.
     pub own: Vec<OwnRow>,
+    /// By route, of those whose phases were heavy.
+    pub turns: Vec<(Text, TurnRow)>,
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
     /// By process and part; of a large recording those that were asked for last, the last one at the end.
@@ -197,6 +226,7 @@ struct Sums {
     held: BTreeMap<(Text, Text, Text), HeldRow>,
     /// (ns, looks)
     stacks: BTreeMap<(Text, Text), (u64, u64)>,
+    turns: HashMap<Text, TurnRow>,
 }
 
 /// Where it is known who was to blame for a wait.
@@ -236,6 +266,7 @@ impl<'a> Analysis<'a> {
             stacks: Vec::new(),
             looks: Vec::new(),
             own: Vec::new(),
+            turns: Vec::new(),
             samples: Vec::new(),
             kept: Vec::new(),
             culprits,
@@ -479,6 +510,14 @@ impl<'a> Analysis<'a> {
                         of_job.free_ns = of_job.free_ns.saturating_add(weight_ns);
                     }
                 }
+                Event::Turn {
+                    job, how, stops, ..
+                } if (own.jobs)(job) => {
+                    let number = life.job_number(job) as usize;
+                    if let Some(&route) = names.routes.get(number) {
+                        sums.turns.entry(route).or_default().count(how, stops);
+                    }
+                }
                 Event::Process { .. } if counts => self.samples.push((process, *event)),
                 Event::Cost { at_ns, .. } => {
                     let known = row.cost.map_or(0, |cost| cost.span_ns().0);
@@ -665,6 +704,9 @@ impl<'a> Analysis<'a> {
             let key = |row: &(Text, Text, u64, u64)| (u64::MAX - row.2, text(row.0), text(row.1));
             key(one).cmp(&key(other))
         });
+        self.turns = sums.turns.into_iter().collect();
+        self.turns
+            .sort_by(|one, other| text(one.0).cmp(text(other.0)));
     }
 
     /// The life of one job, stretch by stretch; None = there is no such job, or it was cut off.

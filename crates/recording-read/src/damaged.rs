@@ -345,7 +345,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(21) {
+    match numbers.below(22) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -462,6 +462,13 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             withheld_ns: third_ns,
         },
         20 => Event::Answer { at_ns, unit },
+        21 => Event::Turn {
+            at_ns,
+            unit,
+            job,
+            how: second_ns as u8,
+            stops: third_ns as u32,
+        },
         12 => Event::Running {
             at_ns,
             unit,
@@ -481,7 +488,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
 fn impossible_events_never_panic_and_sums_stay_exact() {
     let mut numbers = Numbers(0x2545_f491_4f6c_dd1d);
     let mut jobs = 0;
-    for _ in 0..4_000 {
+    for _ in 0..6_000 {
         let events: Vec<Event> = (0..numbers.below(40))
             .map(|_| hostile_event(&mut numbers))
             .collect();

@@ -449,6 +449,7 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         | Event::Look { .. }
         | Event::Cores { .. }
         | Event::Answer { .. }
+        | Event::Turn { .. }
         | Event::Process { .. } => {}
     }
     event

@@ -309,6 +309,13 @@ impl Fields<'_, '_> {
                 at_ns: self.get("at_ns")?,
                 unit: self.small("unit")?,
             },
+            "turn" => Event::Turn {
+                at_ns: self.get("at_ns")?,
+                unit: self.small("unit")?,
+                job: self.get("job")?,
+                how: self.small("how")?,
+                stops: self.small("stops")?,
+            },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,
                 json: self.text("json")?,

@@ -256,6 +256,23 @@ impl Recording {
         Ok(list)
     }
 
+    fn turns<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.turns.len() {
+            let (route, row) = self.analysis.turns[index];
+            list.append((
+                self.text(py, route),
+                row.taken,
+                row.express,
+                row.shared,
+                row.charged,
+                row.stops,
+                row.skipped,
+            ))?;
+        }
+        Ok(list)
+    }
+
     fn looks(&self) -> Vec<(u32, u64, u64, u64, u64)> {
         let rows = self.analysis.looks.iter();
         rows.map(|row| (row.process, row.job, row.looks, row.ns, row.free_ns))

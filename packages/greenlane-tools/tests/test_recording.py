@@ -417,12 +417,15 @@ def _one_of_each() -> Recording:
                 peer="db:5")  # fmt: skip
     story.spell("wait", 20, 23, unit=3, job=7, kind=GIL)
     story.spell("slice", 23, 25, unit=3, job=7, phase=1)
+    event("turn", at_ns=_ns(10), unit=3, job=7, how=1 + 2, stops=4)
+    event("turn", at_ns=_ns(25), unit=3, job=7, how=1 + 4 + 8)
     event("job_close", at_ns=_ns(26), job=7, status=503)
     story.spell("call", 9, 20, ready_ns=_ns(16), deadline_ns=_ns(800), unit=3, job=7, upstream="db",
                 operation="SELECT", outcome=2, own_ns=5)  # fmt: skip
     event("job_open", at_ns=_ns(30), job=8, unit=3, arrival_ns=_ns(29), host="wsgi")
     event("job_name", at_ns=_ns(30), job=8, route="GET /y")
     story.spell("slice", 30, 35, unit=3, job=8)
+    event("turn", at_ns=_ns(35), unit=3, job=8, how=16)
     event("process", at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17)
     event("cost", at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)
     return story.end()
@@ -456,13 +459,18 @@ def test_each_field_stands_where_the_rows_declare_it() -> None:
             process=0, at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17
         )
     ]
+    assert found.turns == [
+        rows.Turns("GET /x", taken=2, express=1, shared=1, charged=1, stopped=4, skipped=0),
+        rows.Turns("GET /y", taken=0, express=0, shared=0, charged=0, stopped=0, skipped=1),
+    ]
     assert found.costs == [rows.Cost(process=0, at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)]
 
 
 #: The native reader's method that gives rows of each kind.
 _GIVEN: dict[str, type] = {
     "jobs": rows.Job, "blame": rows.Blame, "calls": rows.Call, "held": rows.Held, "unfinished": rows.Unfinished,
-    "costs": rows.Cost, "stacks": rows.Stack, "looks": rows.Look, "samples": rows.Sample, "segments": rows.Segment,
+    "costs": rows.Cost, "stacks": rows.Stack, "looks": rows.Look, "turns": rows.Turns,
+    "samples": rows.Sample, "segments": rows.Segment,
 }  # fmt: skip
 
 

@@ -89,6 +89,7 @@ EVENTS: list[tuple[str, dict[str, int | str]]] = [
     ("about", {"at_ns": START_NS, "json": '{"pid": 1}'}),
     ("mark", {"at_ns": START_NS, "what": "off"}),
     ("running", {"at_ns": START_NS, "unit": 1, "job": 2, "from_ns": START_NS - 2**34}),
+    ("turn", {"at_ns": START_NS, "unit": 1, "job": 2**40, "how": 31, "stops": 2**31}),
     ("job_close", {"at_ns": 1, "job": 2**40, "status": 65535}),
 ]
 

@@ -2,6 +2,7 @@
 
 use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
+use crate::observer::Turn;
 use crate::routes::Route;
 use greenlane_policy::order::Claim;
 use greenlane_process::clock;
@@ -46,8 +47,10 @@ pub struct Held {
 }
 
 impl Held {
-    /// Counts it for its route.
-    pub fn count(&self, turns: &Turns) {
+    /// Counts it for its route, and notes it in its phase's turn.
+    pub fn count(&self, turns: &Turns, turn: &mut Turn) {
+        turn.express |= self.express;
+        turn.shared |= self.shared;
         add(&turns.others_waited_ns, self.others_waited_ns);
         add(&turns.express, u64::from(self.express));
         add(&turns.shared, u64::from(self.shared));

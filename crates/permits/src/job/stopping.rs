@@ -55,7 +55,8 @@ impl Job {
         };
         add(&shared.counters.stopped, 1);
         add(&route.turns.stopped, 1);
-        stopped.held.count(&route.turns);
+        self.turn.stops += 1;
+        stopped.held.count(&route.turns, &mut self.turn);
         let ended = py.detach(|| shared.gate().stand(&stopped, &shared.counters));
         let to_ns = clock::monotonic_ns();
         observer::stopped(from_ns, to_ns);

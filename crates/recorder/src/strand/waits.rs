@@ -1,4 +1,4 @@
-//! Time in which the running unit could have run and did not: waits for the GIL and others, and the collector's.
+//! Time in which the running unit could have run and did not: waits for the GIL and others, the collector's, turns.
 
 use super::slices::{BLOCKED_NS, WAITED_NS};
 use super::state::{known, mine, wanted};
@@ -56,6 +56,26 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
 /// This thread waited for a permit.
 pub fn waited_for_a_permit(from_ns: u64, to_ns: u64) {
     waited(WaitKind::Permit, from_ns, to_ns);
+}
+
+/// A heavy phase of this thread has ended; see [`Event::Turn`].
+pub fn took_its_turn(how: u8, stops: u32) {
+    if !wanted() {
+        return;
+    }
+    let Some(mut strand) = known() else { return };
+    let Some(unit) = strand.current() else { return };
+    let (unit, job) = (unit.id, unit.job);
+    if job == NO_JOB {
+        return;
+    }
+    strand.push(Event::Turn {
+        at_ns: clock::monotonic_ns(),
+        unit,
+        job,
+        how,
+        stops,
+    });
 }
 
 /// This thread's phase stood still.

@@ -74,6 +74,9 @@ class Recording:
     def own(self) -> list[tuple[int, int, str, str, int, int]]:
         """Give an Own for each (job, stack) at which the job was seen computing, by process and job."""
 
+    def turns(self) -> list[tuple[str, int, int, int, int, int, int]]:
+        """Rows of `rows.Turns`."""
+
     def looks(self) -> list[tuple[int, int, int, int, int]]:
         """Give a Look for each job that was looked at while it computed, by process and job."""
 

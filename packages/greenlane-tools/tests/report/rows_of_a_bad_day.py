@@ -24,6 +24,7 @@ from greenlane_tools.reader.rows import (
     Sample,
     Segment,
     Stack,
+    Turns,
     Unfinished,
 )
 
@@ -64,6 +65,7 @@ class Made:
     stacks: list[Stack] = field(default_factory=list)
     own: list[Own] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
+    turns: list[Turns] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
     unfinished: list[Unfinished] = field(default_factory=list)
     costs: list[Cost] = field(default_factory=list)

@@ -7,18 +7,19 @@ from typing import Any
 import pytest
 from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, MS, Made, S, a_day
 
-from greenlane_tools.reader.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack
+from greenlane_tools.reader.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack, Turns
 from greenlane_tools.report import culprits
 from greenlane_tools.report.brief import brief_lines
 from greenlane_tools.report.clocks import branches_of, route_clocks, upstreams
 from greenlane_tools.report.contention import contention_of, uncut_of
 from greenlane_tools.report.culprits import matrix_of, own_frame, places
 from greenlane_tools.report.differences import unlike
+from greenlane_tools.report.json_rows import rows_of
 from greenlane_tools.report.split import nearest, neighbours, split_routes
 from greenlane_tools.report.study import study_of
 from greenlane_tools.report.tail import excesses, sentence
 from greenlane_tools.report.text import sections
-from greenlane_tools.report.turns import RouteTurns
+from greenlane_tools.report.turns import RouteTurns, counted_turns
 from greenlane_tools.report.workers import balance_of, busy_over_time, load_of
 
 BAD = a_day(seconds=30)
@@ -298,6 +299,13 @@ def test_who_waited_for_a_permit_pays_and_whom_they_waited_for_gains() -> None:
     made.blame += [blame("/d", 1, 9 * MS, kind="gil")]
     study = study_of(made)
     assert study.turns == [RouteTurns("/a", 2, 1, 50 * MS, 20 * MS, 0), RouteTurns("/c", 1, 0, 0, 0, 50 * MS)]
+    assert all("turns" not in row for row in rows_of(study) if row["view"] == "turns")
+    made.turns = [Turns("/d", 3, 1, 0, 0, 2, 1)]
+    *_, last = study_of(made).turns
+    assert (last.route, last.waited, counted_turns(last)) == ("/d", 0, {
+        "turns": 3, "express": 1, "shared": 0, "charged": 0, "stopped": 2, "skipped": 1
+    })  # fmt: skip
+    assert [row["express"] for row in rows_of(study_of(made)) if row["view"] == "turns"] == [0, 0, 1]
     assert "turns for permits: who pays, who gains" in [heading for heading, _, _ in sections(study)]
     assert study_of(BAD).turns == []
 

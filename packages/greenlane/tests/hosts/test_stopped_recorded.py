@@ -1,13 +1,16 @@
-"""A recording of our worker says how long a request was stopped, and which requests went before it."""
+"""A recording of our worker says how long a request was stopped, who went before it, and how phases took turns."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,7 +22,6 @@ from tests.child import Child, free_port
 pytestmark = [
     pytest.mark.system,
     pytest.mark.measured,  # of whom a wait is said: with neighbours it is theirs, too
-    pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is CPython 3.12's"),
     pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="threads compute side by side"),
 ]
 
@@ -29,8 +31,9 @@ HOG_NS = 600 * MS
 
 #: The hog notes each time in which it did not run, a short one when it computed: what a stop was, from outside.
 APP = """
-import json, time
+import json, threading, time
 MS = 1_000_000
+lock = threading.Lock()
 stood, went = [], []
 
 def hog():
@@ -49,9 +52,14 @@ def short():
         pass
     went.append((begun, time.monotonic_ns()))
 
+def locked():
+    with lock:
+        time.sleep(0.002)
+        short()
+
 def app(environ, start_response):
     path = environ["PATH_INFO"]
-    {"/hog": hog, "/short": short}.get(path, int)()
+    {"/hog": hog, "/short": short, "/locked": locked}.get(path, int)()
     body = json.dumps([stood, went]).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
@@ -59,22 +67,49 @@ def app(environ, start_response):
 
 SETTINGS = """
 mode = "on"
-preempt_ms = 20
+metrics_path = "/metrics"
 
 [lanes.heavy]
-match = ["*/hog", "*/short"]
+match = ["*/hog", "*/short", "*/locked"]
 weight = "heavy"
 """
 
 
-def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tmp_path: Path) -> None:
-    (tmp_path / "stops.py").write_text(APP)
-    (tmp_path / "greenlane.toml").write_text(SETTINGS)
+@contextmanager
+def _recorded_worker(folder: Path, settings: str) -> Iterator[tuple[int, Child]]:
+    """The application on our worker, under `greenlane record`; the recording is whole behind it. Port and process."""
+    (folder / "stops.py").write_text(APP)
+    (folder / "greenlane.toml").write_text(settings)
     port = free_port()
     gunicorn = [sys.executable, "-m", "gunicorn", "-k", WORKER, "--threads", "8", "--no-control-socket"]
     command = [*GREENLANE, "record", "-o", "r.glr", "--", *gunicorn, "-b", f"127.0.0.1:{port}", "stops:app"]
-    with Child(command, cwd=tmp_path, env=environment(PYTHONPATH=os.environ.get("PYTHONPATH", ""))) as server:
+    with Child(command, cwd=folder, env=environment(PYTHONPATH=os.environ.get("PYTHONPATH", ""))) as server:
         server.wait_port(port)
+        yield port, server
+        os.kill(server.pid, signal.SIGTERM)
+        server.wait_output("recorded")
+
+
+def test_a_recording_has_the_turns_that_the_worker_counted(tmp_path: Path) -> None:
+    with _recorded_worker(tmp_path, SETTINGS) as (port, _server):
+        with ThreadPoolExecutor(4) as clients:
+            list(clients.map(lambda _: _get(port, "/short"), range(12)))
+        _get(port, "/locked")
+        told = _get(port, "/metrics").decode()
+    found = {row.route: row for row in recorded(tmp_path).turns}
+    short, locked = found["GET /short"], found["GET /locked"]
+    assert short.taken >= 12 and locked.skipped >= 1, found
+    for name, field in [("turns", "taken"), ("turns_express", "express"), ("skipped", "skipped")]:
+        for route, row in found.items():
+            counted = re.search(rf'^greenlane_route_{name}_total{{.*route="{route}".*}} (\d+)', told, re.MULTILINE)
+            assert counted is not None and int(counted[1]) == getattr(row, field), (name, row)
+    said = greenlane("report", "r.glr", "-o", "-", cwd=tmp_path).out
+    assert "express" in said and "skipped" in said
+
+
+@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is CPython 3.12's")
+def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tmp_path: Path) -> None:
+    with _recorded_worker(tmp_path, f"preempt_ms = 20\n{SETTINGS}") as (port, server):
         with ThreadPoolExecutor(1) as beside:
             hog = beside.submit(_get, port, "/hog")
             server.wait_output("hog computes")
@@ -83,8 +118,6 @@ def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tm
             assert not hog.done(), "the short ones went first"
             hog.result()
         stood, went = json.loads(_get(port, "/truth"))
-        os.kill(server.pid, signal.SIGTERM)
-        server.wait_output("recorded")
 
     recording = recorded(tmp_path)
     (long,) = (job for job in recording.jobs if job.route == "GET /hog")
@@ -107,6 +140,8 @@ def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tm
     told = greenlane("report", "r.glr", "-o", "-", cwd=tmp_path).out
     heads = next(line for line in told.splitlines() if line.startswith("route") and "CPU" in line)
     assert "stopped" in heads.split() and "of it stopped" in told
+    (turns,) = (row for row in recording.turns if row.route == "GET /hog")
+    assert turns.stopped == len(stops)
 
 
 def _get(port: int, path: str) -> bytes:

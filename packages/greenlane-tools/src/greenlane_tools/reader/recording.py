@@ -22,6 +22,7 @@ from greenlane_tools.reader.rows import (
     Sample,
     Segment,
     Stack,
+    Turns,
     Unfinished,
 )
 from greenlane_tools.reader.window import Chosen, Window
@@ -129,6 +130,11 @@ class Recording:
     def looks(self) -> list[Look]:
         """Jobs that were looked at while they computed; none where stacks were not wanted, or by earlier releases."""
         return [Look._make(row) for row in self._native.looks()]
+
+    @cached_property
+    def turns(self) -> list[Turns]:
+        """How heavy phases took turns, by route; none without permits, or by earlier releases."""
+        return [Turns._make(row) for row in self._native.turns()]
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["Blame", "Call", "Cost", "Held", "Job", "Look", "Own", "Process", "Sample", "Segment", "Stack", "Unfinished"]
+__all__ = [
+    *("Blame", "Call", "Cost", "Held", "Job", "Look", "Own", "Process", "Sample", "Segment", "Stack", "Turns"),
+    "Unfinished",
+]
 
 
 class Process(NamedTuple):
@@ -186,6 +189,23 @@ class Look(NamedTuple):
     #: Time that the samples represent, and of it without the GIL.
     ns: int
     free_ns: int
+
+
+class Turns(NamedTuple):
+    """How heavy phases of one route took turns for CPU permits; each number counts phases, but `stopped`."""
+
+    route: str
+    #: They had a permit.
+    taken: int
+    #: Beside a holder whose phase is at least twice as long; for `share_ms` of CPU, then beside others.
+    express: int
+    shared: int
+    #: They were believed light, and used the CPU of a heavy one.
+    charged: int
+    #: Times that a phase stood still while others went first.
+    stopped: int
+    #: They ran, at least at first, without a permit: a lock was held, the wait was too long, or the mode changed.
+    skipped: int
 
 
 class Sample(NamedTuple):

@@ -11,6 +11,7 @@ from greenlane_tools.report.ending import place_of
 from greenlane_tools.report.overhead import LEFT_OUT
 from greenlane_tools.report.story import Story
 from greenlane_tools.report.study import ReportStudy
+from greenlane_tools.report.turns import counted_turns
 
 __all__ = ["VIEWS", "rows_of"]
 
@@ -92,6 +93,8 @@ def _turns(study: ReportStudy) -> Iterator[Row]:
             "pays_ms": ms(each.pays_ns),
             "stopped_ms": ms(each.stopped_ns),
             "gains_ms": ms(each.gains_ns),
+            # None of them in recordings by earlier releases.
+            **counted_turns(each),
         }
 
 

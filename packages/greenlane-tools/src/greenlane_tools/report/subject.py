@@ -18,6 +18,7 @@ from greenlane_tools.reader.rows import (
     Sample,
     Segment,
     Stack,
+    Turns,
     Unfinished,
 )
 
@@ -64,6 +65,10 @@ class RecordedRows(Protocol):
         """Jobs that were looked at while they computed."""
 
     @property
+    def turns(self) -> Sequence[Turns]:
+        """How heavy phases took turns."""
+
+    @property
     def samples(self) -> Sequence[Sample]:
         """Processes by the second."""
 
@@ -100,6 +105,7 @@ class RoutePart:
     stacks: Sequence[Stack]
     own: Sequence[Own]
     looks: Sequence[Look]
+    turns: Sequence[Turns]
     samples: Sequence[Sample]
     costs: Sequence[Cost]
     marks: Sequence[tuple[int, int, str]]
@@ -127,6 +133,7 @@ def of_route(recording: RecordedRows, route: str) -> RoutePart:
         stacks=recording.stacks,
         own=[row for row in recording.own if row.route == route],
         looks=recording.looks,
+        turns=[row for row in recording.turns if row.route == route],
         samples=recording.samples,
         costs=recording.costs,
         marks=recording.marks,

@@ -13,6 +13,7 @@ from greenlane_tools.report.own import OwnLine, own_lines
 from greenlane_tools.report.split import KINDS, named
 from greenlane_tools.report.story import story_sentence
 from greenlane_tools.report.study import ReportStudy
+from greenlane_tools.report.turns import counted_turns
 
 __all__ = ["Section", "plain", "sections"]
 
@@ -99,6 +100,7 @@ def _turns(study: ReportStudy) -> Sequence[Line]:
             "pays": duration(each.pays_ns),
             "of it stopped": duration(each.stopped_ns),
             "gains": duration(each.gains_ns),
+            **{name: count(number) for name, number in counted_turns(each).items()},
         }
         for each in study.turns[:_MOST]
     ]

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane_tools.reader.rows import Blame
+from greenlane_tools.reader.rows import Blame, Turns
 from greenlane_tools.report.split import RouteSplit
 
-__all__ = ["IN_TURN", "RouteTurns", "turns_of"]
+__all__ = ["IN_TURN", "RouteTurns", "counted_turns", "turns_of"]
 
 #: Waits of phases that take turns.
 IN_TURN: Final = ("permit", "stopped")
@@ -31,10 +31,14 @@ class RouteTurns:
     #: Of that, stopped.
     stopped_ns: int
     gains_ns: int
+    #: How its heavy phases went; None = the recording, by an earlier release, says it of no route.
+    turns: Turns | None = None
 
 
-def turns_of(routes: Sequence[RouteSplit], blame: Iterable[Blame]) -> list[RouteTurns]:
-    """One a route that waited for permits or was waited for, who pays most first."""
+def turns_of(routes: Sequence[RouteSplit], blame: Iterable[Blame], turns: Sequence[Turns]) -> list[RouteTurns]:
+    """One a route that took turns, waited for them or was waited for, who pays most first."""
+    none = Turns("", 0, 0, 0, 0, 0, 0) if turns else None
+    taken = {row.route: row for row in turns}
     gained: dict[str, int] = {}
     for row in blame:
         if row.kind in IN_TURN:
@@ -42,8 +46,17 @@ def turns_of(routes: Sequence[RouteSplit], blame: Iterable[Blame]) -> list[Route
     found = []
     for split in routes:
         waits_ns = [ns for job in split.jobs if (ns := sum(job.wait_ns.get(kind, 0) for kind in IN_TURN)) > 0]
-        if waits_ns or split.route in gained:
+        if waits_ns or split.route in gained or split.route in taken:
             stopped_ns = sum(job.wait_ns.get("stopped", 0) for job in split.jobs)
             paid = (len(waits_ns), sum(waits_ns), stopped_ns)
-            found.append(RouteTurns(split.route, len(split.jobs), *paid, gained.get(split.route, 0)))
+            gains_ns, counted = gained.get(split.route, 0), taken.get(split.route, none)
+            found.append(RouteTurns(split.route, len(split.jobs), *paid, gains_ns, counted))
     return sorted(found, key=lambda each: -each.pays_ns)
+
+
+def counted_turns(of: RouteTurns) -> dict[str, int]:
+    """How its heavy phases went, by the words of `greenlane top`. Empty: the recording does not say."""
+    if of.turns is None:
+        return {}
+    counted = of.turns._asdict()
+    return {"turns": counted.pop("taken"), **{name: counted[name] for name in Turns._fields[2:]}}

@@ -15,6 +15,7 @@ from greenlane_tools.report.culprits import CulpritCode, by_function, by_work, j
 from greenlane_tools.report.gain import MEASURED, Gain
 from greenlane_tools.report.own import spent
 from greenlane_tools.report.study import ReportStudy
+from greenlane_tools.report.turns import counted_turns
 from greenlane_tools.report.views.time import shortened
 
 __all__ = ["blame_view", "culprits_view", "gain_view", "own_view"]
@@ -26,7 +27,7 @@ _DRAWN = 8
 def blame_view(study: ReportStudy) -> Html:
     """The section."""
     if not study.matrix.whole_ns:
-        return Html("")
+        return _turns(study)
     drawn = study.matrix.cut(_SIDE)
     found, more = shortened(sorted(study.recording.blame, key=lambda row: -row.ns))
     rows = [
@@ -67,16 +68,24 @@ def _turns(study: ReportStudy) -> Html:
             [
                 *(each.route, count(each.jobs), count(each.waited)),
                 *(duration(each.pays_ns), duration(each.stopped_ns), duration(each.gains_ns)),
+                *map(count, counted_turns(each).values()),
             ]
         )
         for each in chosen
     ]
     heads = ["route", "jobs", "that waited", "pays", "of it stopped", "gains"]
+    heads += counted_turns(study.turns[0])
     said = (
         "A route pays the time that its jobs waited for permits or were stopped. It gains what others waited while it "
         "computed: without permits they would have had the core at the same time."
     )
-    return details("Turns for permits", joined([note(said), table(heads, rows, "turns")]), more)
+    how = (
+        " Express turns ran beside a longer one. Shared turns used their share of CPU (share_ms), then computed beside "
+        "others. Charged phases were expected to be light, but were heavy. Stopped: times that a phase stood still for "
+        "another one. Skipped phases ran without a permit: a lock was held, the wait was too long, or the mode changed."
+    )
+    shown = [note(said + how if study.turns[0].turns else said), table(heads, rows, "turns")]
+    return details("Turns for permits", joined(shown), more)
 
 
 def _uncut(study: ReportStudy) -> Html:
