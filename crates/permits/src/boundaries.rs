@@ -20,10 +20,15 @@ const FORGOTTEN_NS: u64 = 10_000_000_000;
 /// CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR.
 const GENERATORS: i64 = 0x20 | 0x80 | 0x200;
 
+/// The name of our tool.
+const NAME: &str = "greenlane";
+
 /// Ours in `sys.monitoring`.
 struct Tool {
     /// `set_local_events` of our tool: (code, events).
     set: Py<PyAny>,
+    /// `get_tool` of our id: whose it is by now.
+    owner: Py<PyAny>,
     events: i64,
     /// Where our own code lies.
     ours: String,
@@ -48,10 +53,26 @@ static STATE: Mutex<State> = Mutex::new(State {
     asked: None,
 });
 
-/// Uses a tool of `sys.monitoring` from now on; None = no more.
-pub fn use_tool(py: Python<'_>, set: Option<Py<PyAny>>, events: i64, ours: String) {
+impl Tool {
+    /// Sets the events of `code`; false: the id is another tool's by now, whose events stay as they are.
+    fn watches(&self, py: Python<'_>, code: &Py<PyAny>, events: i64) -> bool {
+        let owner = self.owner.call0(py);
+        let ours = owner.is_ok_and(|owner| owner.bind(py).eq(NAME).unwrap_or(false));
+        ours && self.set.call1(py, (code, events)).is_ok()
+    }
+}
+
+/// Uses a tool of `sys.monitoring` from now on: its `set_local_events` and `get_tool`; None = no more.
+pub fn use_tool(py: Python<'_>, calls: Option<(Py<PyAny>, Py<PyAny>)>, events: i64, ours: String) {
     withdraw(py);
-    state().tool = set.map(|set| Arc::new(Tool { set, events, ours }));
+    state().tool = calls.map(|(set, owner)| {
+        Arc::new(Tool {
+            set,
+            owner,
+            events,
+            ours,
+        })
+    });
 }
 
 /// Asks the holder of `ticket` to stand still at its next boundary, if it `holds` it. Takes the GIL.
@@ -74,8 +95,8 @@ pub fn ask_to_stop(face: &Arc<ThreadFace>, ticket: u64, holds: impl Fn() -> bool
             return;
         }
         face.ask_to_stop(ticket);
-        let set = |code: &Py<PyAny>| tool.set.call1(py, (code, tool.events)).is_ok();
-        let seen = codes.iter().filter(|code| set(code)).count();
+        let watched = |code: &Py<PyAny>| tool.watches(py, code, tool.events);
+        let seen = codes.iter().filter(|code| watched(code)).count();
         state().asked = Some(Asked {
             face: Arc::clone(face),
             ticket,
@@ -103,8 +124,8 @@ pub fn withdraw(py: Python<'_>) {
     asked.face.ask_to_stop(0);
     if let Some(tool) = state().tool.clone() {
         for code in &asked.codes {
-            // Another owner may have the tool by now: then none of our events is left.
-            let _ = tool.set.call1(py, (code, 0));
+            // Another owner may have the id by now: then none of our events is left.
+            tool.watches(py, code, 0);
         }
     }
 }

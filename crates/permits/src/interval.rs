@@ -1,6 +1,6 @@
 //! The interpreter's switch interval: short only while somebody holds a permit.
 //!
-//! While a heavy phase computes, a thread that wakes from I/O should get the GIL within half a millisecond. While no
+//! While a heavy phase computes, a thread that wakes from I/O should get the GIL soon. While no
 //! heavy phase computes, the interpreter's own value serves better. Where many wait for the GIL it is longer, see
 //! `greenlane_policy::stretch`. All calls need the GIL.
 

@@ -33,7 +33,7 @@ pub struct Job {
     pub deadline_ns: u64,
     /// The permit in hand.
     ticket: Option<u64>,
-    /// Whether the phase runs without one because it is believed light.
+    /// Whether the phase runs without one because it is believed light, or its thread holds a lock.
     free: bool,
     /// How the phase goes.
     turn: Turn,
@@ -223,6 +223,7 @@ impl Job {
             add(&route.turns.skipped, 1);
             self.turn.skipped = true;
             self.face.set_turn_deferred(true);
+            self.free = mode == Mode::On;
             return;
         }
         let asker = Asker {

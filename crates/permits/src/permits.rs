@@ -431,9 +431,14 @@ fn parse_mode(name: &str) -> PyResult<Mode> {
 
 /// See `_native.pyi`.
 #[pyfunction]
-#[pyo3(signature = (set, events=0, ours=""))]
-pub fn boundaries_of(py: Python<'_>, set: Option<Py<PyAny>>, events: i64, ours: &str) {
-    boundaries::use_tool(py, set, events, ours.to_owned());
+#[pyo3(signature = (calls, events=0, ours=""))]
+pub fn boundaries_of(
+    py: Python<'_>,
+    calls: Option<(Py<PyAny>, Py<PyAny>)>,
+    events: i64,
+    ours: &str,
+) {
+    boundaries::use_tool(py, calls, events, ours.to_owned());
 }
 
 /// Tracked locks that the calling thread holds.

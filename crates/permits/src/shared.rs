@@ -109,8 +109,11 @@ impl Shared {
         }
     }
 
-    /// See [`Interval::tend`].
+    /// See [`Interval::tend`]. What has turned out heavy meanwhile shortens it, as one who holds a permit.
     pub fn tend_interval(&self, py: Python<'_>, now_ns: u64) {
+        if self.gate().charge_now_and_then(now_ns, &self.counters) {
+            self.shorten_interval(py);
+        }
         let interval = self.interval.as_ref();
         if let Some(turn_s) = interval.and_then(|one| one.tend(py, now_ns, &self.counters)) {
             self.gate().turns_take(turn_s);

@@ -32,6 +32,8 @@ const LAST: Key = (true, i64::MAX, u64::MAX, u64::MAX);
 #[derive(Clone, Copy, Debug)]
 struct Waiter {
     key: Key,
+    /// 0 = none.
+    deadline_ns: u64,
     size_ns: u64,
     /// The same two once it holds.
     holds: (Key, u64),
@@ -94,6 +96,7 @@ impl PermitQueue {
         }
         let waiter = Waiter {
             key: claim.key(now_ns, ticket),
+            deadline_ns: claim.deadline_ns,
             size_ns: claim.size_ns(),
             holds: holds(&claim, now_ns, ticket),
         };
@@ -106,6 +109,22 @@ impl PermitQueue {
         self.take_waiter(ticket);
         self.hold(ticket, waiter);
         true
+    }
+
+    /// Waiters at the head whose deadline has passed meanwhile go behind all that are in time.
+    pub fn put_late_last(&mut self, now_ns: u64) {
+        while let Some((&key, ticket)) = self.by_key.first_key_value() {
+            let Some(waiter) = self.waiters.get_mut(ticket) else {
+                return;
+            };
+            if key.0 || waiter.deadline_ns == 0 || now_ns < waiter.deadline_ns {
+                return;
+            }
+            waiter.key.0 = true;
+            let (late, ticket) = (waiter.key, *ticket);
+            self.by_key.remove(&key);
+            self.by_key.insert(late, ticket);
+        }
     }
 
     /// Grants what has become due since a holder was charged or called back.
@@ -383,6 +402,29 @@ mod tests {
             [1, 2, 3].map(|one| queue.share_of(one, share_ns) / MS),
             [400, 100, 100]
         );
+    }
+
+    #[test]
+    fn who_becomes_late_in_the_queue_goes_behind_who_is_in_time() {
+        let mut queue = PermitQueue::new(1, true);
+        let due = |deadline_ms: u64, arrival_ms| Claim {
+            deadline_ns: deadline_ms * MS,
+            ..claim(arrival_ms, 40)
+        };
+        assert!(queue.request(0, 1, claim(0, 40)));
+        for (ticket, claim) in [
+            (2, due(100, 1)),
+            (3, due(101, 2)),
+            (4, due(300, 3)),
+            (5, claim(4, 40)),
+        ] {
+            assert!(!queue.request(5 * MS, ticket, claim));
+        }
+        queue.put_late_last(99 * MS);
+        assert_eq!(queue.head(), Some(2));
+        queue.put_late_last(200 * MS);
+        let order = [1, 4, 5, 2, 3].map(|ticket| queue.release(ticket));
+        assert_eq!(order, [vec![4], vec![5], vec![2], vec![3], vec![]]);
     }
 
     #[test]

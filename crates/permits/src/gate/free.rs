@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// Phases without a permit that are younger are not looked at: most end before.
 const SEEN_NS: u64 = 1_000_000;
+/// How often phase ends look for such phases, where nobody asks for a permit or waits for one.
+const CHARGE_NS: u64 = 5_000_000;
 
 impl Gate {
     /// A thread will run jobs. Cheap when the gate knows it.
@@ -27,8 +29,20 @@ impl Gate {
         }
     }
 
-    /// Phases without a permit that have used the CPU of a heavy one since they were first seen count as holders.
-    pub(super) fn charge(&self, state: &mut State, now_ns: u64, counters: &Counters) {
+    /// A phase has ended: others may turn out heavy meanwhile. True: one has, and nobody had asked. Cheap.
+    pub fn charge_now_and_then(&self, now_ns: u64, counters: &Counters) -> bool {
+        if now_ns < self.charge_at_ns.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.charge_at_ns
+            .store(now_ns + CHARGE_NS, Ordering::Relaxed);
+        self.charge(&mut self.locked_at(now_ns), now_ns, counters)
+    }
+
+    /// Phases without a permit that have used the CPU of a heavy one since they were first seen count as holders. True:
+    /// there is a new one.
+    pub(super) fn charge(&self, state: &mut State, now_ns: u64, counters: &Counters) -> bool {
+        let mut charged = false;
         let State {
             queue,
             holders,
@@ -58,8 +72,10 @@ impl Gate {
                     holders.insert(ticket, holder);
                     self.held.store(true, Ordering::Relaxed);
                     add(&counters.charged, 1);
+                    charged = true;
                 }
             }
         }
+        charged
     }
 }

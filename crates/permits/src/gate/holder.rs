@@ -12,6 +12,8 @@ use std::sync::Arc;
 const STILL_CPU_NS: u64 = 1_000;
 /// CPU that a holder uses after it stood still, ns, before it counts again: waking up and blocking again takes less.
 const BACK_NS: u64 = 1_000_000;
+/// Looks in a row that must find that one needs the GIL after all.
+const NEEDED: u32 = 2;
 /// How long a holder runs before the GIL is first looked at: it must have had time to take it.
 const FIRST_LOOK_NS: u64 = 1_000_000;
 
@@ -87,6 +89,8 @@ pub(super) struct Holder {
     looked: (u64, u64),
     /// How many looks in a row, the last one included, have found it computing without the GIL.
     pub(super) found_free: u32,
+    /// How many looks have found it computing with the GIL since the last that found it computing without.
+    found_held: u32,
 }
 
 impl Holder {
@@ -124,6 +128,7 @@ impl Holder {
             look_at_ns: now_ns + FIRST_LOOK_NS,
             looked: (now_ns, cpu_ns),
             found_free: 0,
+            found_held: 0,
         }
     }
 
@@ -182,6 +187,17 @@ impl Holder {
             self.kept_from_ns = kept_ns;
         }
         back
+    }
+
+    /// A look at one that computes without the GIL, whose thread was busy. True: it needs it after all, and counts again.
+    pub(super) fn needs_the_gil(&mut self, free: bool, kept_ns: u64) -> bool {
+        self.found_held = if free { 0 } else { self.found_held + 1 };
+        let needs = self.found_held >= NEEDED;
+        if needs {
+            (self.found_free, self.found_held) = (0, 0);
+            (self.lent, self.kept_from_ns) = (Lent::No, kept_ns);
+        }
+        needs
     }
 
     /// Whether its thread has used half of the time since the last look as CPU; starts the next such stretch.

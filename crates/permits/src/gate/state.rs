@@ -80,6 +80,8 @@ pub struct Gate {
     pub(super) tickets: AtomicU64,
     /// Whether anybody holds a permit that counts; a hint for callers without the mutex.
     pub(super) held: AtomicBool,
+    /// When phase ends next look for phases to charge.
+    pub(super) charge_at_ns: AtomicU64,
     /// How long a holder's CPU clock must stand.
     pub(super) still_ns: AtomicU64,
     /// Own CPU after which a holder stands still while somebody is before it; 0 = never.
@@ -104,6 +106,7 @@ impl Gate {
             gil: AtomicBool::new(gil),
             tickets: AtomicU64::new(1),
             held: AtomicBool::new(false),
+            charge_at_ns: AtomicU64::new(0),
             still_ns: AtomicU64::new(STILL_NS),
             allowance_ns: AtomicU64::new(0),
             stopped: AtomicUsize::new(0),

@@ -26,6 +26,7 @@ const STILL_CPU_NS: u64 = 1_000;
 pub(super) enum Due {
     /// To stand still: this thread, the holder of this ticket.
     Stop(Arc<ThreadFace>, u64),
+    /// That short phases are let in beside it: it cannot stand still.
     Deaf,
 }
 
@@ -69,7 +70,14 @@ impl Gate {
         }
         let State { queue, holders, .. } = state;
         for (&ticket, holder) in holders {
-            let Some(claim) = holder.claim.filter(|_| holder.lent == Lent::No) else {
+            if holder.lent != Lent::No {
+                continue;
+            }
+            let Some(claim) = holder.claim else {
+                // It was charged, and has no place to which it could go back.
+                if !queue.express_on() {
+                    return Some(Due::Deaf);
+                }
                 continue;
             };
             let used_ns = holder.used_ns();

@@ -56,6 +56,7 @@ impl Job {
         add(&shared.counters.stopped, 1);
         add(&route.turns.stopped, 1);
         self.turn.stops += 1;
+        add(&shared.counters.hold_ns, stopped.held.held_ns);
         stopped.held.count(&route.turns, &mut self.turn);
         let ended = py.detach(|| shared.gate().stand(&stopped, &shared.counters));
         let to_ns = clock::monotonic_ns();

@@ -34,6 +34,7 @@ impl PermitQueue {
         if let Some(holder) = self.take_holder(ticket) {
             let waiter = Waiter {
                 key,
+                deadline_ns: 0, // Its key says it: nobody looks again.
                 size_ns: holder.size_ns,
                 holds: (holder.key, holder.size_ns),
             };

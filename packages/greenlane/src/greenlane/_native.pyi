@@ -323,10 +323,13 @@ def rearm_now(epoll_fd: int, fd: int, events: int, *, known: bool = True) -> Non
     `events` it loses it. Raises: OSError.
     """
 
-def boundaries_of(set: Callable[[CodeType, int], object] | None, events: int = 0, ours: str = "") -> None:
-    """Use `set`, a tool's `sys.monitoring.set_local_events`, with `events`, to stop threads; None = stop none.
+def boundaries_of(
+    calls: tuple[Callable[[CodeType, int], object], Callable[[], str | None]] | None, events: int = 0, ours: str = ""
+) -> None:
+    """Use `set_local_events` and `get_tool` of a tool of `sys.monitoring`, with `events`, to stop threads; None = none.
 
-    Code below the folder `ours` is never watched. Events are there only while a thread is asked to stand still.
+    No event is set once the tool's name is no longer "greenlane": the id is somebody else's then. Code below the folder
+    `ours` is never watched. Events are there only while a thread is asked to stand still.
     """
 
 def boundary(*event: object) -> None:

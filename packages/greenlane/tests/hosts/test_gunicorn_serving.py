@@ -231,12 +231,6 @@ def test_the_uwsgi_protocol_is_served(gunicorn) -> None:
         assert read_answer(sock).body == b"hello\n"
 
 
-def test_preload_serves_and_says_what_it_costs(gunicorn) -> None:
-    server = gunicorn("--preload")
-    assert server.get().status == 200
-    server.process.wait_output("preload_app: The application is imported before Greenlane starts")
-
-
 def test_an_access_log_line_is_written(gunicorn) -> None:
     server = gunicorn("--access-logfile", "-")
     server.get("/pid")

@@ -76,12 +76,12 @@ weight = "heavy"
 
 
 @contextmanager
-def _recorded_worker(folder: Path, settings: str) -> Iterator[tuple[int, Child]]:
+def _recorded_worker(folder: Path, settings: str, *options: str) -> Iterator[tuple[int, Child]]:
     """The application on our worker, under `greenlane record`; the recording is whole behind it. Port and process."""
     (folder / "stops.py").write_text(APP)
     (folder / "greenlane.toml").write_text(settings)
     port = free_port()
-    gunicorn = [sys.executable, "-m", "gunicorn", "-k", WORKER, "--threads", "8", "--no-control-socket"]
+    gunicorn = [sys.executable, "-m", "gunicorn", "-k", WORKER, "--threads", "8", "--no-control-socket", *options]
     command = [*GREENLANE, "record", "-o", "r.glr", "--", *gunicorn, "-b", f"127.0.0.1:{port}", "stops:app"]
     with Child(command, cwd=folder, env=environment(PYTHONPATH=os.environ.get("PYTHONPATH", ""))) as server:
         server.wait_port(port)
@@ -90,8 +90,9 @@ def _recorded_worker(folder: Path, settings: str) -> Iterator[tuple[int, Child]]
         server.wait_output("recorded")
 
 
-def test_a_recording_has_the_turns_that_the_worker_counted(tmp_path: Path) -> None:
-    with _recorded_worker(tmp_path, SETTINGS) as (port, _server):
+@pytest.mark.parametrize("options", [(), ("--preload",)], ids=["", "preload"])
+def test_a_recording_has_the_turns_that_the_worker_counted(tmp_path: Path, options: tuple[str, ...]) -> None:
+    with _recorded_worker(tmp_path, SETTINGS, *options) as (port, _server):
         with ThreadPoolExecutor(4) as clients:
             list(clients.map(lambda _: _get(port, "/short"), range(12)))
         _get(port, "/locked")
@@ -101,8 +102,7 @@ def test_a_recording_has_the_turns_that_the_worker_counted(tmp_path: Path) -> No
     assert short.taken >= 12 and locked.skipped >= 1, found
     for name, field in [("turns", "taken"), ("turns_express", "express"), ("skipped", "skipped")]:
         for route, row in found.items():
-            counted = re.search(rf'^greenlane_route_{name}_total{{.*route="{route}".*}} (\d+)', told, re.MULTILINE)
-            assert counted is not None and int(counted[1]) == getattr(row, field), (name, row)
+            assert _counted(told, name, route) == getattr(row, field), (name, row)
     said = greenlane("report", "r.glr", "-o", "-", cwd=tmp_path).out
     assert "express" in said and "skipped" in said
 
@@ -118,6 +118,7 @@ def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tm
             assert not hog.done(), "the short ones went first"
             hog.result()
         stood, went = json.loads(_get(port, "/truth"))
+        counted = _counted(_get(port, "/metrics").decode(), "stops", "GET /hog")
 
     recording = recorded(tmp_path)
     (long,) = (job for job in recording.jobs if job.route == "GET /hog")
@@ -128,7 +129,8 @@ def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tm
     assert sum(each.to_ns - each.from_ns for each in stops) == long.wait_ns["stopped"]
     assert all(any(begin <= each.from_ns and each.to_ns <= end for begin, end in stood) for each in stops)
     within = [sum(max(0, min(end, each.to_ns) - max(begin, each.from_ns)) for each in stops) for begin, end in went]
-    covered = [ns >= 0.9 * (end - begin) for ns, (begin, end) in zip(within, went, strict=True)]
+    # Who stands still and is next asks for the GIL every 8 ms, to see whether the other one needs it: a wait of 1 ms.
+    covered = [ns >= 0.8 * (end - begin) for ns, (begin, end) in zip(within, went, strict=True)]
     # Who has no core for 6 ms is taken for blocked, and stopped ones are let go: the most of them, then.
     assert sum(covered) > SHORTS / 2, (within, went)
     assert long.cpu_ns == pytest.approx(HOG_NS, rel=0.05)
@@ -141,7 +143,13 @@ def test_a_stop_has_its_own_name_its_length_and_the_requests_that_went_before(tm
     heads = next(line for line in told.splitlines() if line.startswith("route") and "CPU" in line)
     assert "stopped" in heads.split() and "of it stopped" in told
     (turns,) = (row for row in recording.turns if row.route == "GET /hog")
-    assert turns.stopped == len(stops)
+    assert turns.stopped == counted > 0
+
+
+def _counted(metrics: str, name: str, route: str) -> int:
+    found = re.search(rf'^greenlane_route_{name}_total{{.*route="{route}".*}} (\d+)', metrics, re.MULTILINE)
+    assert found is not None, name
+    return int(found[1])
 
 
 def _get(port: int, path: str) -> bytes:

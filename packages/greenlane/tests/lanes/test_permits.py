@@ -622,6 +622,126 @@ def test_a_phase_believed_light_that_computes_for_long_counts_as_a_holder(heavy:
     assert all_returned(heavy)
 
 
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to switch")
+def test_what_turns_out_heavy_where_nobody_asks_shortens_the_interval() -> None:
+    given, own_s = permits(), sys.getswitchinterval()
+    asked_for(given, "GET /light", 20)
+    done = threading.Event()
+
+    def surprise() -> None:
+        given.open(NOW(), 0, "GET /light")
+        while not done.is_set():
+            burn(1)
+        given.close()
+
+    thread = threading.Thread(target=surprise, daemon=True)
+    thread.start()
+
+    def shortened() -> bool:
+        asked_for(given, "GET /other", 1)
+        return sys.getswitchinterval() < own_s
+
+    until(shortened)
+    assert given.counters()["charged"] == 1 and given.pressure() == (1, 0)
+    done.set()
+    thread.join()
+    assert (sys.getswitchinterval(), given.pressure()) == (own_s, (0, 0))
+
+
+@pytest.mark.usefixtures("locks_seen")
+def test_a_phase_that_computes_for_long_under_a_lock_counts_as_a_holder(heavy: Permits) -> None:
+    done, lock = threading.Event(), threading.Lock()
+
+    def under_a_lock() -> None:
+        heavy.open(NOW(), 0, None)
+        with lock:
+            heavy.name("GET /heavy")
+            while not done.is_set():
+                burn(1)
+        heavy.close()
+
+    thread = threading.Thread(target=under_a_lock, daemon=True)
+    thread.start()
+
+    def charged() -> bool:
+        asked_for(heavy, "GET /other", 1)
+        return heavy.counters()["charged"] == 1
+
+    until(charged)
+    assert heavy.pressure() == (1, 0) and heavy.counters()["skipped_lock"] == 1
+    done.set()
+    thread.join()
+    assert heavy.pressure() == (0, 0)
+
+
+def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first() -> None:
+    given = permits(share_ms=60_000)
+    teach(given, "GET /heavy", runs=3)
+    order: list[str] = []
+    done = threading.Event()
+
+    def holding() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not done.is_set():
+            burn(1)
+        given.close()
+
+    def waiting(name: str, arrival_ns: int, due_ns: int) -> None:
+        given.open(arrival_ns, due_ns, "GET /heavy")
+        order.append(name)
+        given.close()
+
+    came_ns = NOW()
+    jobs = [("late", came_ns, came_ns + 50_000_000), ("in time", came_ns + 1_000_000, 0)]
+    threads = [
+        threading.Thread(target=holding, daemon=True),
+        *(threading.Thread(target=waiting, args=one) for one in jobs),
+    ]
+    for thread, pressure in zip(threads, [(1, 0), (1, 1), (1, 2)], strict=True):
+        thread.start()
+        until(lambda pressure=pressure: given.pressure() == pressure)  # type: ignore[misc]
+    time.sleep(max(0.0, (came_ns + 100_000_000 - NOW()) / 1e9))
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert order == ["in time", "late"]
+    assert all_returned(given)
+
+
+@pytest.mark.slow
+@pytest.mark.measured
+@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
+def test_a_holder_that_hashed_and_needs_the_gil_after_all_counts_again() -> None:
+    given = permits(share_ms=60_000)
+    teach(given, "GET /heavy")
+    block, hashed, done = bytes(2**25), threading.Event(), threading.Event()
+
+    def hashes_then_computes() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        while not hashed.is_set():
+            hashlib.sha256(block).digest()
+        while not done.is_set():
+            burn(1)
+        given.close()
+
+    def other() -> None:
+        while not done.is_set():
+            heavy_job(given, 20)
+
+    threads = [threading.Thread(target=work, daemon=True) for work in (hashes_then_computes, other, other)]
+    threads[0].start()
+    until(lambda: given.pressure()[0] == 1)
+    for thread in threads[1:]:
+        thread.start()
+    until(lambda: given.counters()["lent_released"] + given.counters()["lent_still"] >= 1)
+    hashed.set()
+    until(lambda: given.pressure() == (1, 2))
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert all_returned(given)
+
+
 def test_what_its_owner_calls_light_is_never_charged(heavy: Permits) -> None:
     heavy.pin("GET /light", "light")
     done = threading.Event()

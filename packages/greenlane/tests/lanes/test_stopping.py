@@ -425,6 +425,7 @@ def test_who_takes_our_id_from_us_keeps_it() -> None:
     try:
         monitoring.free_tool_id(4)
         monitoring.use_tool_id(4, "somebody")
+        monitoring.set_local_events(4, computes.__code__, monitoring.events.LINE)
         hog = Hog(running, lambda goes_on: computes(goes_on, 0.05))
         threads = Threads()
         threads.start(hog)
@@ -433,6 +434,7 @@ def test_who_takes_our_id_from_us_keeps_it() -> None:
     finally:
         running.stop()
     assert monitoring.get_tool(4) == "somebody"
+    assert monitoring.get_local_events(4, computes.__code__) == monitoring.events.LINE
     monitoring.free_tool_id(4)
 
 

@@ -62,7 +62,7 @@ class Settings:
     quantile: float = declare(
         0.9, "Quantile of the learned bursts that counts as the expected one.",
         unit="frac", low=0.5, high=0.99,
-        reason="A route whose cache misses on every tenth call is heavy; a mean would call it light.",
+        reason="A route whose cache misses on every fifth call is heavy, whatever a hit takes.",
     )  # fmt: skip
     margin: float = declare(
         1.0, "Factor on the expected burst before it is compared with `heavy_ms`.",
@@ -88,7 +88,7 @@ class Settings:
         0.0, "CPU after which the holder of a permit is stopped at a bytecode boundary while another phase goes first "
         "(CPython 3.12 and later); 0 = never.",
         unit="ms", low=0, high=1000,
-        reason="At 20, short heavy phases become 10 times faster at p99, and the longest class takes 1.9 times as long "
+        reason="At 20, short heavy phases became 10 times faster at p99, and the longest class took 1.9 times as long "
         "(docs/design/0026).",
     )  # fmt: skip
     max_routes: int = declare(

@@ -41,8 +41,8 @@ def take() -> bool:
     _tool = tool
     for event in _events(monitoring):
         monitoring.register_callback(tool, event, _native.boundary)
-    set_local_events = functools.partial(monitoring.set_local_events, tool)
-    _native.boundaries_of(set_local_events, sum(_events(monitoring)), _OURS)
+    calls = functools.partial(monitoring.set_local_events, tool), functools.partial(monitoring.get_tool, tool)
+    _native.boundaries_of(calls, sum(_events(monitoring)), _OURS)
     return True
 
 

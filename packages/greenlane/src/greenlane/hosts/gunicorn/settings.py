@@ -18,10 +18,6 @@ __all__ = ["ceiling", "check", "most_kept_alive"]
 _ATTEMPT: Final = "set up gunicorn's worker"
 
 _REUSE_PORT: Final = "So a worker leaves no connection to a less busy one; each has listening sockets of its own"
-_PRELOAD: Final = (
-    "The application is imported before Greenlane starts: locks and clients that it makes at import are not seen, so a "
-    "wait in them ends no CPU phase until the stand-still check lends the permit"
-)
 
 
 def check(cfg: Any, log: Any) -> Settings:
@@ -63,8 +59,6 @@ def check(cfg: Any, log: Any) -> Settings:
         log.warning("No keepalived connections can be handled. Check the number of worker connections and threads.")
     if cfg.reuse_port and cfg.workers > 1:
         log.info("greenlane: reuse_port: %s", _REUSE_PORT)
-    if cfg.preload_app:
-        log.info("greenlane: preload_app: %s", _PRELOAD)
     return settings
 
 
