@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,31 +16,62 @@ from greenlane_work.worker.publisher import Letter, Publisher
 pytestmark = [pytest.mark.system]
 
 
+class Post:
+    """A publisher, and the answers to its letters."""
+
+    def __init__(self, broker: str) -> None:
+        self.publisher = Publisher(lambda: Connection(broker), confirms=True)
+        self.done: list[tuple[str, bool]] = []
+
+    def publish(self, queue: Queue, number: int = 0) -> Letter:
+        """Publish one letter; its body is its number."""
+        message = SimpleNamespace(
+            headers={}, properties={}, body=b"%d" % number, content_type=None, content_encoding=None
+        )
+        letter = Letter(message, queue, {}, lambda: True, lambda went: self.done.append((queue.name, went)))
+        self.publisher.publish(letter)
+        return letter
+
+
+@pytest.fixture
+def post(rabbitmq_url: str) -> Iterator[Post]:
+    made = Post(rabbitmq_url)
+    yield made
+    made.publisher.stop()
+
+
 def test_of_letters_that_go_together_only_those_are_done_that_the_broker_took(
-    rabbitmq_url: str, request: pytest.FixtureRequest
+    post: Post, rabbitmq_url: str, request: pytest.FixtureRequest
 ) -> None:
     full = Queue(
         f"full-{request.node.name}", durable=True, queue_arguments={"x-max-length": 5, "x-overflow": "reject-publish"}
     )
     wide = Queue(f"wide-{request.node.name}", durable=True)
-    publisher = Publisher(lambda: Connection(rabbitmq_url), confirms=True)
-    done: list[tuple[str, bool]] = []
+    letters = [post.publish(queue) for _ in range(100) for queue in (full, wide)]
+    eventually(lambda: len(post.done) == 105)
+    eventually(lambda: sum(each.failures for each in letters) >= 95)
+    assert Counter(post.done) == {(wide.name, True): 100, (full.name, True): 5}
+    with Connection(rabbitmq_url) as connection:
+        channel: Any = connection.channel()
+        left = {queue.name: channel.queue_declare(queue.name, passive=True).message_count for queue in (full, wide)}
+    assert left == {full.name: 5, wide.name: 100}
+    post.publisher.stop()
+    eventually(lambda: Counter(post.done)[full.name, False] == 95)
 
-    def letter(queue: Queue) -> Letter:
-        message = SimpleNamespace(headers={}, properties={}, body=b"{}", content_type=None, content_encoding=None)
-        return Letter(message, queue, {}, lambda: True, lambda went: done.append((queue.name, went)))
 
-    letters = [letter(queue) for _ in range(100) for queue in (full, wide)]
-    for each in letters:
-        publisher.publish(each)
-    try:
-        eventually(lambda: len(done) == 105)
-        eventually(lambda: sum(each.failures for each in letters) >= 95)
-        assert Counter(done) == {(wide.name, True): 100, (full.name, True): 5}
-        with Connection(rabbitmq_url) as connection:
-            channel: Any = connection.channel()
-            left = {queue.name: channel.queue_declare(queue.name, passive=True).message_count for queue in (full, wide)}
-        assert left == {full.name: 5, wide.name: 100}
-    finally:
-        publisher.stop()
-    eventually(lambda: Counter(done)[full.name, False] == 95)
+def test_letters_to_a_queue_that_was_deleted_meanwhile_are_published_again_and_no_others(
+    post: Post, rabbitmq_url: str, request: pytest.FixtureRequest
+) -> None:
+    gone, there = (Queue(f"{name}-{request.node.name}", durable=True) for name in ("gone", "there"))
+    post.publish(gone)
+    eventually(lambda: post.done == [(gone.name, True)])
+    with Connection(rabbitmq_url) as connection:
+        channel: Any = connection.channel()
+        channel.queue_delete(gone.name)
+        for number in range(50):
+            post.publish(gone, number)
+            post.publish(there, number)
+        eventually(lambda: len(post.done) == 101)
+        for queue in (gone, there):
+            found = [channel.basic_get(queue.name, no_ack=True) for _ in range(51)]
+            assert sorted(int(message.body) for message in found if message) == list(range(50))

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from amqp.exceptions import MessageNacked
 from kombu import Connection, Queue
 
 from greenlane_work.worker.confirms import Confirms
@@ -190,9 +189,9 @@ class Publisher:
             else:
                 for place, letter in enumerate(letters):
                     if place in refused:
-                        # It may be gone when this is tried again, and what is published to none is thrown away.
+                        # Its queue may have been deleted: it is declared again before the next attempt.
                         self._declared.discard(letter.queue.name)
-                        self._failed(letter, MessageNacked(), aside=True)
+                        self._failed(letter, refused[place], aside=True)
                     else:
                         self.published += 1
                         letter.done(True)
@@ -216,7 +215,7 @@ class Publisher:
             pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
             heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
 
-    def _send(self, letters: list[Letter]) -> list[int]:
+    def _send(self, letters: list[Letter]) -> dict[int, Exception]:
         """Publish them and wait until the broker has them; give the places of those that it refused."""
         for letter in letters:
             self._declare(letter.queue)
@@ -224,13 +223,12 @@ class Publisher:
             with getattr(self._producer.channel, "together", contextlib.nullcontext)():
                 for letter in letters:
                     self._publish(letter)
-            return []
+            return {}
         for letter in letters:
-            self._publish(letter)
-            self._confirming.sent()
+            self._publish(letter, mandatory=True, message_id=self._confirming.sending())
         return self._confirming.wait(_CONFIRM_S)
 
-    def _publish(self, letter: Letter) -> None:
+    def _publish(self, letter: Letter, **more: object) -> None:
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
         headers = {**kept, **letter.headers}
@@ -249,6 +247,7 @@ class Publisher:
             content_encoding=message.content_encoding or "binary",
             delivery_mode=2,
             **options,
+            **more,
         )
 
     def _declare(self, queue: Queue) -> None:
