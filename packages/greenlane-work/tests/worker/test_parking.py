@@ -225,6 +225,16 @@ def test_merchants_of_one_provider_have_limits_of_their_own() -> None:
     assert len(shop.parked) == 17
 
 
+def test_an_order_without_a_provider_can_be_taken_out_of_its_key() -> None:
+    shop = Shop(slots=50, limit=1).with_providers()
+    first, second = shop.arrive(""), shop.arrive("")
+    shop.parked.turn()
+    assert shop.parked.withdraw(second)
+    shop.parked.ended(first, CallOutcome.OK)
+    shop.parked.turn()
+    assert shop.begun == [first]
+
+
 def test_nothing_is_kept_of_orders_that_leave_wherever_they_wait() -> None:
     shop = Shop(slots=50, limit=1).with_providers()
     for number in range(10):

@@ -110,10 +110,8 @@ class Parking:
         """Take out a parked order, which goes elsewhere; False when it is none."""
         if order.stage is not Stage.PARKED or order.number not in self._orders:
             return False
-        if self.providers is not None and order.passed is None:
-            self.providers.withdraw(order.number, self._clock_ns())
-        else:
-            self.upstreams.withdraw(order.number, self._clock_ns())
+        for level in self._levels:
+            level.withdraw(order.number, self._clock_ns())
         self._passed_out(order)
         self._forget(order)
         return True
@@ -122,8 +120,7 @@ class Parking:
         """Start what may start and let go what must leave; give when to call again without an event, monotonic ns."""
         now_ns = self._clock_ns()
         self._due(now_ns)
-        levels = [self.upstreams] if self.providers is None else [self.providers, self.upstreams]
-        for level in levels:
+        for level in self._levels:
             for number in level.expired(now_ns):
                 self._leave(number, self._too_late)
             for number in level.surplus(now_ns):
@@ -142,7 +139,7 @@ class Parking:
             self._begin(start)
         else:
             return now_ns
-        wakes = [*(level.wake_ns(now_ns) for level in levels), self._next_later()]
+        wakes = [*(level.wake_ns(now_ns) for level in self._levels), self._next_later()]
         return min((at_ns for at_ns in wakes if at_ns is not None), default=None)
 
     def waiting(self) -> Iterator[Order]:
@@ -152,6 +149,10 @@ class Parking:
     def in_progress(self) -> Iterator[Order]:
         """Give the orders that run."""
         return iter([order for order in self._orders.values() if order.stage is Stage.RUNNING])
+
+    @property
+    def _levels(self) -> list[Upstreams]:
+        return [self.upstreams] if self.providers is None else [self.providers, self.upstreams]
 
     def _begin(self, start: Start) -> None:
         order = self._orders[start.order]
