@@ -78,7 +78,13 @@ class OrderFlow:
         self.line = Line()
         self.totals = Totals()
         self.store = store
-        self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
+        self.parked = Parking(
+            upstreams,
+            start=self._begin,
+            give_back=self._no_room,
+            too_late=self._too_late,
+            most_ns=round(settings.task_parked_most_s * 1e9),
+        )
         self.parked.providers = providers
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)

@@ -36,6 +36,7 @@ class Parking:
         start: begins an order on a thread or greenlet of its own; returns at once.
         give_back: an order that must leave, for want of room; called with its state still PARKED.
         too_late: one whose deadline has passed while it was parked.
+        most_ns: how long an order may be here before it begins, whatever it waits for; 0 = for ever.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Parking:
         start: Callable[[Order, Start], None],
         give_back: Callable[[Order], None],
         too_late: Callable[[Order], None],
+        most_ns: int = 0,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.upstreams = upstreams
@@ -55,6 +57,7 @@ class Parking:
         self._start = start
         self._give_back = give_back
         self._too_late = too_late
+        self._most_ns = most_ns
         self._clock_ns = clock_ns
         self._orders: dict[int, Order] = {}
         self._by_identity: dict[Identity, Order] = {}
@@ -122,7 +125,7 @@ class Parking:
         self._due(now_ns)
         for level in self._levels:
             for number in level.expired(now_ns):
-                self._leave(number, self._too_late)
+                self._leave(number, self._expired)
             for number in level.surplus(now_ns):
                 self._leave(number, self._give_back)
         if not self.open:
@@ -171,7 +174,7 @@ class Parking:
             self._park(order)
             return
         now_ns = self._clock_ns()
-        self.providers.arrive(order.number, provider, now_ns, order.size, order.begins_until_ns(now_ns))
+        self.providers.arrive(order.number, provider, now_ns, order.size, self._until_ns(order, now_ns))
 
     def _park(self, order: Order) -> None:
         """Park it at its key."""
@@ -180,9 +183,19 @@ class Parking:
             self.shares.arriving(order.key)
         if self.providers is not None and (provider := self.providers.look_at(provider_of(order.key))) is not None:
             self.upstreams.presume(order.key, now_ns, provider.usual_ns)
-        self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.begins_until_ns(now_ns))
+        self.upstreams.arrive(order.number, order.key, now_ns, order.size, self._until_ns(order, now_ns))
         if self.shares is not None:
             self.shares.arrived(order.key)
+
+    def _until_ns(self, order: Order, now_ns: int) -> int:
+        """When it leaves if it has not begun; 0 = never. Each level by itself would let it wait as long again."""
+        return min(filter(None, (order.begins_until_ns(now_ns), self._leaves_ns(order))), default=0)
+
+    def _leaves_ns(self, order: Order) -> int:
+        return order.received_ns + self._most_ns if self._most_ns else 0
+
+    def _expired(self, order: Order) -> None:
+        (self._give_back if 0 < self._leaves_ns(order) <= self._clock_ns() else self._too_late)(order)
 
     def _due(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:
