@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kombu import Connection, Queue
+from tests.worker.relay import Relay
 from tests.worker.site import eventually
 
 from greenlane_work.worker.publisher import Letter, Publisher
@@ -26,9 +27,9 @@ class Post:
     def publish(self, queue: Queue, number: int = 0) -> Letter:
         """Publish one letter; its body is its number."""
         message = SimpleNamespace(
-            headers={}, properties={}, body=b"%d" % number, content_type=None, content_encoding=None
+            headers={"spare": "said"}, properties={}, body=b"%d" % number, content_type=None, content_encoding=None
         )
-        letter = Letter(message, queue, {}, lambda: True, lambda went: self.done.append((queue.name, went)))
+        letter = Letter(message, queue, {}, lambda: True, lambda went: self.done.append((queue.name, went)), ("spare",))
         self.publisher.publish(letter)
         return letter
 
@@ -75,3 +76,24 @@ def test_letters_to_a_queue_that_was_deleted_meanwhile_are_published_again_and_n
         for queue in (gone, there):
             found = [channel.basic_get(queue.name, no_ack=True) for _ in range(51)]
             assert sorted(int(message.body) for message in found if message) == list(range(50))
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_away_for_long_costs_a_letter_nothing(
+    rabbitmq_url: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = int(rabbitmq_url.rpartition(":")[2].rstrip("/"))
+    queue = Queue(f"away-{request.node.name}", durable=True)
+    with Relay(port) as relay:
+        relay.cut()
+        post = Post(rabbitmq_url.replace(str(port), str(relay.port)))
+        letter = post.publish(queue)
+        eventually(lambda: relay.refused >= 4)
+        relay.mend()
+        eventually(lambda: post.done == [(queue.name, True)])
+        post.publisher.stop()
+    with Connection(rabbitmq_url) as connection:
+        channel: Any = connection.channel()
+        assert channel.basic_get(queue.name, no_ack=True).headers == {"spare": "said"}
+    assert letter.failures == 0
+    assert caplog.text.count("cannot be handed to") == 1

@@ -167,35 +167,41 @@ class Publisher:
 
     def _deliver(self, letters: list[Letter]) -> None:
         """Publish them, or set them aside; the broker is waited for."""
-        while True:
-            letters = self._wanted(letters)
-            if not letters:
+        letters = self._when_connected(letters)
+        if not letters:
+            return
+        try:
+            refused = self._send(letters)
+        except Exception as error:
+            self._close()
+            if len(letters) == 1:
+                self._set_aside(letters[0], error)
                 return
-            connected = False
+            for letter in letters:  # nobody knows which of them it was
+                self._deliver([letter])
+            return
+        for place, letter in enumerate(letters):
+            if place in refused:
+                # Its queue may have been deleted: it is declared again before the next attempt.
+                self._declared.discard(letter.queue.name)
+                self._set_aside(letter, refused[place])
+            else:
+                self.published += 1
+                letter.done(True)
+
+    def _when_connected(self, letters: list[Letter]) -> list[Letter]:
+        """Wait for the broker; give the letters that are still to be published then."""
+        told = False
+        while letters := self._wanted(letters):
             try:
                 self._connected()
-                connected = True
-                refused = self._send(letters)
+                break
             except Exception as error:
-                self._close()
-                if connected and len(letters) > 1:
-                    for letter in letters:  # nobody knows which of them it was
-                        self._deliver([letter])
-                    return
-                self._failed(letters[0], error, aside=connected)
-                if connected:
-                    return
+                if not told:
+                    told = True
+                    _log.warning("an order cannot be handed to %s yet: %r", letters[0].queue.name, error)
                 time.sleep(_PAUSE_S)
-            else:
-                for place, letter in enumerate(letters):
-                    if place in refused:
-                        # Its queue may have been deleted: it is declared again before the next attempt.
-                        self._declared.discard(letter.queue.name)
-                        self._failed(letter, refused[place], aside=True)
-                    else:
-                        self.published += 1
-                        letter.done(True)
-                return
+        return letters
 
     def _wanted(self, letters: list[Letter]) -> list[Letter]:
         """Give those that are still to be published."""
@@ -207,13 +213,12 @@ class Publisher:
                 letter.done(False)
         return wanted
 
-    def _failed(self, letter: Letter, error: Exception, *, aside: bool) -> None:
+    def _set_aside(self, letter: Letter, error: Exception) -> None:
         letter.failures += 1
         if letter.failures == 1:
             _log.warning("an order cannot be handed to %s yet: %r", letter.queue.name, error)
-        if aside:
-            pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
-            heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
+        pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
+        heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
 
     def _send(self, letters: list[Letter]) -> dict[int, Exception]:
         """Publish them and wait until the broker has them; give the places of those that it refused."""
