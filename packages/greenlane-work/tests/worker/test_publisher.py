@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterator
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,3 +99,18 @@ def test_a_broker_that_is_away_for_long_costs_a_letter_nothing(
         assert channel.basic_get(queue.name, no_ack=True).headers == {"spare": "said"}
     assert letter.failures == 0
     assert caplog.text.count("cannot be handed to") == 1
+
+
+def test_of_visits_that_wait_only_the_newest_of_each_name_is_made(post: Post) -> None:
+    came, go, made = Event(), Event(), list[str]()
+
+    def holds(_connection: Any) -> None:
+        came.set()
+        go.wait(20)
+
+    post.publisher.visit("first", holds)
+    assert came.wait(20)
+    for name, what in (("one", "older"), ("other", "other"), ("one", "newer")):
+        post.publisher.visit(name, functools.partial(lambda what, _connection: made.append(what), what))
+    go.set()
+    eventually(lambda: made == ["newer", "other"])

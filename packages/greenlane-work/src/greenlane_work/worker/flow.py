@@ -459,9 +459,9 @@ class OrderFlow:
         """Give the orders that wait for their time, for `inspect scheduled`."""
         return scheduled(self.parked.waiting())
 
-    def _elsewhere(self, visit: Callable[[Any], object]) -> None:
+    def _elsewhere(self, name: str, visit: Callable[[Any], object]) -> None:
         if self.settlement.queues is not None:
-            self.settlement.queues.visit(visit)
+            self.settlement.queues.visit(name, visit)
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""

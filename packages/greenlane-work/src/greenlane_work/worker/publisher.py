@@ -69,17 +69,19 @@ class Publisher:
     def __init__(self, connect: Callable[[], Connection], *, confirms: bool) -> None:
         self._connect = connect
         self._confirms = confirms
-        self._letters: SimpleQueue[Letter | Visit | None] = SimpleQueue()
+        # Letters, and names of visits; None = the end.
+        self._letters: SimpleQueue[Letter | str | None] = SimpleQueue()
+        self._visits: dict[str, Visit] = {}
         self._declared: set[str] = set()
         self._connection: Connection | None = None
         self._producer: Any = None
         self._confirming: Confirms | None = None
         # What was taken from the queue and is not to go together with what was before it.
-        self._next_one: list[Letter | Visit | None] = []
+        self._next_one: list[Letter | str | None] = []
         # Letters that were refused: (when to try again, monotonic s; a number; the letter).
         self._aside: list[tuple[float, int, Letter]] = []
-        # A visit waits; the last one failed, and that was logged.
-        self._visited = self._told = False
+        # The last visit failed, and that was logged.
+        self._told = False
         self._started = False
         self._stopping = False
         self.published = 0
@@ -89,15 +91,14 @@ class Publisher:
         self._start()
         self._letters.put(letter)
 
-    def visit(self, visit: Visit) -> None:
-        """Let it use the connection, on the publisher's thread, unless the last one still waits for that.
+    def visit(self, name: str, visit: Visit) -> None:
+        """Let it use the connection, on the publisher's thread, in place of one of this name that still waits for that.
 
         What it raises is logged, once until one succeeds.
         """
-        if not self._visited:
-            self._visited = True
-            self._start()
-            self._letters.put(visit)
+        self._start()
+        self._visits[name] = visit
+        self._letters.put(name)
 
     def stop(self) -> None:
         """End after the letter that is being published; the others get False."""
@@ -119,7 +120,7 @@ class Publisher:
             letter.done(False)
         self._close()
 
-    def _next(self) -> Letter | Visit | None:
+    def _next(self) -> Letter | str | None:
         while True:
             if self._next_one:
                 return self._next_one.pop()
@@ -145,7 +146,10 @@ class Publisher:
             letters.append(more)
         return letters
 
-    def _let_in(self, visit: Visit) -> None:
+    def _let_in(self, name: str) -> None:
+        visit = self._visits.pop(name, None)
+        if visit is None:
+            return  # made already, at the name of the one that it replaced
         try:
             visit(self._connected())
             self._told = False
@@ -153,8 +157,7 @@ class Publisher:
             self._close()
             if not self._told:
                 self._told = True
-                _log.warning("what waits at the broker cannot be put back yet: %r", error)
-        self._visited = False
+                _log.warning("not yet possible at the broker: %s: %r", name, error)
 
     def _connected(self) -> Connection:
         if self._connection is None:
