@@ -23,8 +23,15 @@ class Post:
     """A publisher, and the answers to its letters."""
 
     def __init__(self, broker: str) -> None:
-        self.publisher = Publisher(lambda: Connection(broker), confirms=True)
+        self.connections: list[Any] = []
+        self.publisher = Publisher(self._connect, confirms=True)
         self.done: list[tuple[str, bool]] = []
+
+        self._broker = broker
+
+    def _connect(self) -> Any:
+        self.connections.append(Connection(self._broker))
+        return self.connections[-1]
 
     def publish(self, queue: Queue, number: int = 0) -> Letter:
         """Publish one letter; its body is its number."""
@@ -78,6 +85,19 @@ def test_letters_to_a_queue_that_was_deleted_meanwhile_are_published_again_and_n
         for queue in (gone, there):
             found = [channel.basic_get(queue.name, no_ack=True) for _ in range(51)]
             assert sorted(int(message.body) for message in found if message) == list(range(50))
+
+
+@pytest.mark.slow
+def test_letters_that_are_refused_again_and_again_leave_no_channels_open(
+    post: Post, request: pytest.FixtureRequest
+) -> None:
+    arguments = {"x-max-length": 0, "x-overflow": "reject-publish"}
+    full = Queue(f"none-{request.node.name}", durable=True, queue_arguments=arguments)
+    letters = [post.publish(full) for _ in range(20)]
+    eventually(lambda: sum(each.failures for each in letters) >= 40)
+    (connection,) = post.connections
+    # The connection's own, and the one that letters go by; one more while the queue is declared.
+    assert len(connection.connection.channels) <= 3
 
 
 @pytest.mark.slow

@@ -261,11 +261,12 @@ class Publisher:
     def _declare(self, queue: Queue) -> None:
         if queue.name not in self._declared:
             connection = self._connected()
-            try:
-                # One that is there is taken as it is: somebody may want other arguments than we.
-                queue(connection.channel()).queue_declare(passive=True)
-            except connection.channel_errors:
-                queue(connection.channel()).queue_declare()
+            with connection.channel() as channel:
+                try:
+                    # One that is there is taken as it is: somebody may want other arguments than we.
+                    queue(channel).queue_declare(passive=True)
+                except connection.channel_errors:
+                    queue(channel).queue_declare()
             self._declared.add(queue.name)
 
     def _close(self) -> None:
