@@ -102,7 +102,7 @@ def publish_dead(url: str, orders: int) -> None:
                 **made.properties,
             )  # fmt: skip
             if confirms is not None:
-                confirms.sent()
+                confirms.sending()
                 if number % 500 == 499:
                     confirms.wait(30)
 

@@ -77,7 +77,7 @@ def publish(url: str, orders: int, prefix: str) -> None:
                 made.body, exchange="", routing_key=QUEUE, serializer="json", delivery_mode=2, headers=made.headers,
                 declare=[app.amqp.queues[QUEUE]] if not number else [], **made.properties,
             )  # fmt: skip
-            confirms.sent()
+            confirms.sending()
             if number % 500 == 499:
                 confirms.wait(30)
         confirms.wait(30)

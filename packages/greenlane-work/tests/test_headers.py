@@ -11,6 +11,7 @@ from greenlane_work.headers import (
     DEAD,
     EARLIER,
     HISTORY,
+    NOT_BEFORE,
     ORDER,
     Death,
     Tried,
@@ -62,7 +63,8 @@ def test_a_history_that_is_damaged_is_empty(history: object) -> None:
 
 
 def test_a_letter_that_is_sent_again_begins_anew_and_keeps_its_history_and_order() -> None:
-    headers = {ORDER: "4711", ATTEMPTS: 10, "x-delivery-count": 3, **Death("attempts", "", "orders", 1.0).headers()}
+    counted = {ATTEMPTS: 10, NOT_BEFORE: 1.8e9, "x-delivery-count": 3}
+    headers = {ORDER: "4711", **counted, **Death("attempts", "", "orders", 1.0).headers()}
     assert revived(headers) == {ORDER: "4711", HISTORY: "[]", EARLIER: 10}
     # A second death: the store has counted both lives. The task's own retries start over, too.
     again = {**revived(headers), ATTEMPTS: 3, "retries": 2}

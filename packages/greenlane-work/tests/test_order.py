@@ -24,6 +24,16 @@ def test_a_copy_says_what_happened_before() -> None:
     assert first.headers()[ORDER] == "o-1"
 
 
+def test_a_copy_that_comes_back_sooner_than_its_next_attempt_may_begin_knows_when_it_may() -> None:
+    first, second = order(), order()
+    first.not_before_at = time.time() + 100
+    second.read(first.headers())
+    assert 90 < second.begins_from_ns(7) / 1e9 <= 100.001
+    first.not_before_at = time.time() - 100
+    second.read(first.headers())
+    assert second.begins_from_ns(7) == 0
+
+
 def test_a_history_does_not_grow_without_bound() -> None:
     noted = order()
     for number in range(100):

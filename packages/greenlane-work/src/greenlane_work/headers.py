@@ -23,6 +23,7 @@ __all__ = [
     "EARLIER",
     "HISTORY",
     "LATER",
+    "NOT_BEFORE",
     "ORDER",
     "RETURNS",
     "Death",
@@ -41,6 +42,8 @@ RETURNS: Final = "greenlane-returns"
 DELIVERIES: Final = "greenlane-deliveries"
 #: Header: an earlier attempt may have had its effect. A store knows better, where there is one.
 DOUBT: Final = "greenlane-doubt"
+#: Header: from when it may be tried again, seconds since 1970. The broker may bring a copy back sooner.
+NOT_BEFORE: Final = "greenlane-not-before"
 #: Attempts of former lives: a store has counted them, and they no longer count.
 EARLIER: Final = "greenlane-earlier"
 DEAD: Final = "greenlane-dead"
@@ -142,7 +145,7 @@ def _is_of_its_types(said: Death | Tried) -> bool:
 
 def revived(headers: Mapping[str, Any]) -> dict[str, Any]:
     """Headers of a dead letter that is sent again: it has all its attempts before it, and its history behind it."""
-    gone = (DEAD, ATTEMPTS, DELIVERIES, RETURNS)
+    gone = (DEAD, ATTEMPTS, DELIVERIES, RETURNS, NOT_BEFORE)
     # The broker's own notes on deaths and deliveries would be taken for the new life's.
     kept = {name: value for name, value in headers.items() if name not in gone and not name.startswith("x-")}
     if kept.get("retries"):

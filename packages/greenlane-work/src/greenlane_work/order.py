@@ -20,6 +20,7 @@ from greenlane_work.headers import (
     DOUBT,
     EARLIER,
     HISTORY,
+    NOT_BEFORE,
     ORDER,
     RETURNS,
     Tried,
@@ -138,6 +139,8 @@ class Order:
     deadline_at: float = 0.0
     # Celery's `expires`: not begun after it. Seconds since 1970; 0 = none.
     expires_at: float = 0.0
+    # From when its next attempt may begin, wherever that is. Seconds since 1970; 0 = none.
+    not_before_at: float = 0.0
     # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
     arrival_ns: int = 0
     # When this process received it, monotonic.
@@ -174,7 +177,8 @@ class Order:
         self.returns = count_of(headers.get(RETURNS))
         self.deliveries = count_of(headers.get(DELIVERIES))
         self.in_doubt = self.deliveries > 0 or headers.get(DOUBT) is True
-        self.deadline_at = _deadline(headers.get(DEADLINE))
+        self.deadline_at = _moment(headers.get(DEADLINE))
+        self.not_before_at = _moment(headers.get(NOT_BEFORE))
         self.history = history_of(headers.get(HISTORY))
 
     def note(self, outcome: str, reason: str = "") -> None:
@@ -192,6 +196,7 @@ class Order:
             RETURNS: self.returns,
             DELIVERIES: self.deliveries,
             DOUBT: self.in_doubt,
+            **({NOT_BEFORE: round(self.not_before_at, 3)} if self.not_before_at else {}),
             HISTORY: json.dumps([dataclasses.asdict(tried) for tried in self.history], separators=(",", ":")),
         }
 
@@ -207,6 +212,11 @@ class Order:
     def deadline_ns(self, now_ns: int) -> int:
         """The deadline on the clock that `now_ns` was read from; 0 = it has none."""
         return _on_clock(self.deadline_at, now_ns)
+
+    def begins_from_ns(self, now_ns: int) -> int:
+        """From when its next attempt may begin, on the same clock; 0 = now."""
+        at_ns = _on_clock(self.not_before_at, now_ns)
+        return at_ns if at_ns > now_ns else 0
 
     def begins_until_ns(self, now_ns: int) -> int:
         """Until when it may begin, on the same clock: its deadline or Celery's `expires`; 0 = for ever."""
@@ -250,12 +260,12 @@ def _on_clock(at_s: float, now_ns: int) -> int:
     return max(1, now_ns + int((at_s - time.time()) * 1e9)) if at_s else 0
 
 
-def _deadline(said: Any) -> float:
+def _moment(said: Any) -> float:
     try:
-        deadline_at = float(said)
+        at_s = float(said)
     except (TypeError, ValueError, OverflowError):
         return 0.0
-    return deadline_at if abs(deadline_at) < _NO_TIME_S else 0.0
+    return at_s if abs(at_s) < _NO_TIME_S else 0.0
 
 
 def packed(result: object, *, pickled: bool = False) -> bytes:

@@ -21,6 +21,8 @@ class Relay:
         self._open: list[socket.socket] = []
         self._guard = threading.Lock()
         self._cut = False
+        # Connections that came while it was cut.
+        self.refused = 0
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self._thread = threading.Thread(target=self._accept, daemon=True)
 
@@ -56,6 +58,7 @@ class Relay:
             except OSError:
                 return
             if self._cut:
+                self.refused += 1
                 near.close()
                 continue
             far = socket.create_connection(("127.0.0.1", self._to))

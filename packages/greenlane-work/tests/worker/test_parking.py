@@ -20,7 +20,7 @@ S = 1_000_000_000
 class Shop:
     """A parked set, what it began, and what it let go."""
 
-    def __init__(self, slots: int = 2, **rule: object) -> None:
+    def __init__(self, slots: int = 2, most_s: float = 600, **rule: object) -> None:
         self.now_ns = S
         self.begun: list[Order] = []
         self.gone: list[Order] = []
@@ -31,6 +31,7 @@ class Shop:
             start=self._start,
             give_back=self.gone.append,
             too_late=self.late.append,
+            most_ns=round(most_s * S),
             clock_ns=lambda: self.now_ns,
         )
 
@@ -69,6 +70,7 @@ class Shop:
         self.numbers += 1
         order = Order(self.numbers, id=f"o{self.numbers}", key=key, name="send", size=10)
         order.deadline_at = deadline_s
+        order.received_ns = self.now_ns
         self.parked.arrive(order)
         return order
 
@@ -105,6 +107,28 @@ def test_what_has_no_room_leaves_and_is_known_no_more() -> None:
     assert len(shop.gone) == 6 - 3 - len(shop.begun) or len(shop.gone) == 3
     assert all(shop.parked.known(order.identity) is None for order in shop.gone)
     assert len(shop.parked) == len(orders) - len(shop.gone)
+
+
+def test_an_order_that_waits_for_its_time_its_provider_and_its_key_leaves_in_the_time_of_one_wait() -> None:
+    shop = Shop(slots=50, most_s=600).with_providers()
+    assert shop.parked.providers is not None
+    shop.run(shop.arrive("p/m"), CallOutcome.OK)
+    shop.parked.providers.open("p", shop.now_ns)
+    shop.parked.upstreams.open("p/m", shop.now_ns)
+    order, at_provider = shop.arrive("p/m"), shop.arrive("p/m")
+    received_ns = shop.now_ns
+    shop.parked.withdraw(order)
+    shop.parked.later(order, received_ns + 300 * S)
+    shop.now_ns += 400 * S
+    shop.parked.turn()
+    shop.parked.providers.close("p", shop.now_ns)
+    shop.now_ns += 199 * S
+    assert shop.parked.turn() == received_ns + 600 * S
+    assert (shop.gone, order.passed is not None) == ([], True)
+    shop.now_ns += S
+    shop.parked.turn()
+    assert (set(shop.gone), shop.late, len(shop.parked)) == ({order, at_provider}, [], 0)
+    assert (shop.parked.providers.totals().running, shop.parked.upstreams.totals().parked) == (0, 0)
 
 
 def test_an_order_past_its_deadline_is_told_and_never_begun() -> None:
@@ -223,6 +247,16 @@ def test_merchants_of_one_provider_have_limits_of_their_own() -> None:
     assert not shop.parked.withdraw(ours[0])
     assert shop.parked.withdraw(ours[8])
     assert len(shop.parked) == 17
+
+
+def test_an_order_without_a_provider_can_be_taken_out_of_its_key() -> None:
+    shop = Shop(slots=50, limit=1).with_providers()
+    first, second = shop.arrive(""), shop.arrive("")
+    shop.parked.turn()
+    assert shop.parked.withdraw(second)
+    shop.parked.ended(first, CallOutcome.OK)
+    shop.parked.turn()
+    assert shop.begun == [first]
 
 
 def test_nothing_is_kept_of_orders_that_leave_wherever_they_wait() -> None:

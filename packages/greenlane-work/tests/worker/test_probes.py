@@ -32,7 +32,7 @@ class Worker:
         own: Any = self
         of_keys, of_providers = (Upstreams(50, UpstreamRule()), self.upstreams) if provider else (self.upstreams, None)
         self.probes = Probes(
-            of_keys, of_providers, own, keyed=True, elsewhere=lambda call: call(None), turn=lambda: None,
+            of_keys, of_providers, own, keyed=True, elsewhere=lambda _name, call: call(None), turn=lambda: None,
             clock_ns=lambda: self.now_ns,
         )  # fmt: skip
         self.numbers = 0

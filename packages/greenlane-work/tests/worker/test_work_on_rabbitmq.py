@@ -268,6 +268,23 @@ def test_orders_that_wait_for_their_time_keep_no_others_from_being_received(
     eventually(lambda: set(orders(5, "now")) <= site.ended(), timeout_s=10)
 
 
+def test_retries_that_have_no_room_in_the_worker_wait_at_the_broker_for_their_tokens(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, rabbitmq_url, start_process, ARGUMENTS=json.dumps({"x-queue-type": "quorum"}))
+    # 15 have room; ten tokens are there, and each second brings one more.
+    rare = ("--key", "", "--task-slots", "10", "--task-return-s", "0.3", "--task-shutdown-s", "0.1")
+    site.worker(*rare, "--task-retries", "1")
+    began = time.monotonic()
+    site.publish("flaky", *orders(60), failures=99)
+
+    def retried() -> int:
+        return sum(max(0, site.written()[f"begin {name}"] - 1) for name in orders(60))
+
+    eventually(lambda: retried() >= 10 + 4)
+    assert retried() <= 10 + 1 + time.monotonic() - began
+
+
 def test_a_slow_keys_orders_keep_no_others_from_being_received(site: Site) -> None:
     with site.app() as shop:
         for name in orders(300, "slow"):

@@ -78,7 +78,13 @@ class OrderFlow:
         self.line = Line()
         self.totals = Totals()
         self.store = store
-        self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
+        self.parked = Parking(
+            upstreams,
+            start=self._begin,
+            give_back=self._no_room,
+            too_late=self._too_late,
+            most_ns=round(settings.task_parked_most_s * 1e9),
+        )
         self.parked.providers = providers
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
@@ -131,7 +137,7 @@ class OrderFlow:
         except Exception:
             task_ready(request)  # it becomes no order: Celery's tables have it already
             raise
-        order.not_before_ns = not_before_ns
+        order.not_before_ns = max(not_before_ns, order.begins_from_ns(time.monotonic_ns()))
         self.taken = order
         if not self.settlement.waits(order):
             self._admit(order)
@@ -166,7 +172,7 @@ class OrderFlow:
         if left_s > self.settings.task_parked_most_s:
             self._far_off(order, left_s)
         else:
-            self._later(order, at_ns)
+            self._keep(order, at_ns)
 
     def _far_off(self, order: Order, left_s: float) -> None:
         self.settlement.give_back(order, "its time is far off", left_s - self.settings.task_parked_most_s / 2)
@@ -387,7 +393,12 @@ class OrderFlow:
         self._later(order, again.at_ns)
 
     def _later(self, order: Order, at_ns: int) -> None:
-        """Keep it until its next attempt; where it has been here for long, or too many wait, return it."""
+        """Keep it until its next attempt, or return it until then."""
+        order.not_before_at = time.time() + (at_ns - time.monotonic_ns()) / 1e9
+        self._keep(order, at_ns)
+
+    def _keep(self, order: Order, at_ns: int) -> None:
+        """Keep it until its time; where it has been here for long, or too many wait, return it."""
         left_s = (at_ns - time.monotonic_ns()) / 1e9
         if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9:
             self.settlement.give_back(order, "it has been here for long", left_s)
@@ -395,7 +406,7 @@ class OrderFlow:
             reserved(order)
             self.parked.later(order, at_ns)
         else:
-            self.settlement.give_back(order, "no room until its next attempt")
+            self.settlement.give_back(order, "no room until its time", left_s)
 
     def _death(self, order: Order, error: BaseException) -> tuple[str, str]:
         """A word for why, and a sentence."""
@@ -453,9 +464,9 @@ class OrderFlow:
         """Give the orders that wait for their time, for `inspect scheduled`."""
         return scheduled(self.parked.waiting())
 
-    def _elsewhere(self, visit: Callable[[Any], object]) -> None:
+    def _elsewhere(self, name: str, visit: Callable[[Any], object]) -> None:
         if self.settlement.queues is not None:
-            self.settlement.queues.visit(visit)
+            self.settlement.queues.visit(name, visit)
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""

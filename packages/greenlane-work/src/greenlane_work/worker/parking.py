@@ -36,6 +36,7 @@ class Parking:
         start: begins an order on a thread or greenlet of its own; returns at once.
         give_back: an order that must leave, for want of room; called with its state still PARKED.
         too_late: one whose deadline has passed while it was parked.
+        most_ns: how long an order may be here before it begins, whatever it waits for; 0 = for ever.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Parking:
         start: Callable[[Order, Start], None],
         give_back: Callable[[Order], None],
         too_late: Callable[[Order], None],
+        most_ns: int = 0,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.upstreams = upstreams
@@ -55,6 +57,7 @@ class Parking:
         self._start = start
         self._give_back = give_back
         self._too_late = too_late
+        self._most_ns = most_ns
         self._clock_ns = clock_ns
         self._orders: dict[int, Order] = {}
         self._by_identity: dict[Identity, Order] = {}
@@ -110,10 +113,8 @@ class Parking:
         """Take out a parked order, which goes elsewhere; False when it is none."""
         if order.stage is not Stage.PARKED or order.number not in self._orders:
             return False
-        if self.providers is not None and order.passed is None:
-            self.providers.withdraw(order.number, self._clock_ns())
-        else:
-            self.upstreams.withdraw(order.number, self._clock_ns())
+        for level in self._levels:
+            level.withdraw(order.number, self._clock_ns())
         self._passed_out(order)
         self._forget(order)
         return True
@@ -122,10 +123,9 @@ class Parking:
         """Start what may start and let go what must leave; give when to call again without an event, monotonic ns."""
         now_ns = self._clock_ns()
         self._due(now_ns)
-        levels = [self.upstreams] if self.providers is None else [self.providers, self.upstreams]
-        for level in levels:
+        for level in self._levels:
             for number in level.expired(now_ns):
-                self._leave(number, self._too_late)
+                self._leave(number, self._expired)
             for number in level.surplus(now_ns):
                 self._leave(number, self._give_back)
         if not self.open:
@@ -142,7 +142,7 @@ class Parking:
             self._begin(start)
         else:
             return now_ns
-        wakes = [*(level.wake_ns(now_ns) for level in levels), self._next_later()]
+        wakes = [*(level.wake_ns(now_ns) for level in self._levels), self._next_later()]
         return min((at_ns for at_ns in wakes if at_ns is not None), default=None)
 
     def waiting(self) -> Iterator[Order]:
@@ -152,6 +152,10 @@ class Parking:
     def in_progress(self) -> Iterator[Order]:
         """Give the orders that run."""
         return iter([order for order in self._orders.values() if order.stage is Stage.RUNNING])
+
+    @property
+    def _levels(self) -> list[Upstreams]:
+        return [self.upstreams] if self.providers is None else [self.providers, self.upstreams]
 
     def _begin(self, start: Start) -> None:
         order = self._orders[start.order]
@@ -170,7 +174,7 @@ class Parking:
             self._park(order)
             return
         now_ns = self._clock_ns()
-        self.providers.arrive(order.number, provider, now_ns, order.size, order.begins_until_ns(now_ns))
+        self.providers.arrive(order.number, provider, now_ns, order.size, self._until_ns(order, now_ns))
 
     def _park(self, order: Order) -> None:
         """Park it at its key."""
@@ -179,9 +183,19 @@ class Parking:
             self.shares.arriving(order.key)
         if self.providers is not None and (provider := self.providers.look_at(provider_of(order.key))) is not None:
             self.upstreams.presume(order.key, now_ns, provider.usual_ns)
-        self.upstreams.arrive(order.number, order.key, now_ns, order.size, order.begins_until_ns(now_ns))
+        self.upstreams.arrive(order.number, order.key, now_ns, order.size, self._until_ns(order, now_ns))
         if self.shares is not None:
             self.shares.arrived(order.key)
+
+    def _until_ns(self, order: Order, now_ns: int) -> int:
+        """When it leaves if it has not begun; 0 = never. Each level by itself would let it wait as long again."""
+        return min(filter(None, (order.begins_until_ns(now_ns), self._leaves_ns(order))), default=0)
+
+    def _leaves_ns(self, order: Order) -> int:
+        return order.received_ns + self._most_ns if self._most_ns else 0
+
+    def _expired(self, order: Order) -> None:
+        (self._give_back if 0 < self._leaves_ns(order) <= self._clock_ns() else self._too_late)(order)
 
     def _due(self, now_ns: int) -> None:
         while self._later and self._later[0][0] <= now_ns:

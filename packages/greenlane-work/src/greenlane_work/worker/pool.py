@@ -201,7 +201,8 @@ def _orders_of(settings: WorkSettings) -> dict[str, KeyFunction]:
 
 
 def _longest_s(settings: WorkSettings) -> float:
-    # Parked, run and, within the same time, parked for another attempt.
+    # Parked, between two attempts too, and run. As much again for what has no limit: a task without one, and a store
+    # that does not answer.
     return 2 * settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_shutdown_s
 
 

@@ -32,7 +32,8 @@ class Probes:
 
     Args:
         providers: decides for the coarser part of keys in two parts; None = keys have one.
-        elsewhere: lets something be done soon, on a thread that may wait for the broker.
+        elsewhere: lets something be done soon, on a thread that may wait for the broker. By its name the next one
+            takes its place if it still waits then.
         keyed: orders have keys; one that stands for all upstreams has no breaker.
     """
 
@@ -43,7 +44,7 @@ class Probes:
         owner: Owner,
         *,
         keyed: bool,
-        elsewhere: Callable[[Callable[[Any], object]], object],
+        elsewhere: Callable[[str, Callable[[Any], object]], object],
         turn: Callable[[], object],
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
@@ -106,7 +107,7 @@ class Probes:
             except Exception as failed:
                 _log.debug("telling the other workers what probes of %r found failed: %r", key, failed)
 
-        self._elsewhere(tell)
+        self._elsewhere(f"telling the other workers of {key!r}", tell)
 
     def _place(self, key: str) -> tuple[Upstreams, str]:
         """Who decides for a key or provider, and its name there."""

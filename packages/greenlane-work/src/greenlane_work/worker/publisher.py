@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, Final
 
-from amqp.exceptions import MessageNacked
 from kombu import Connection, Queue
 
 from greenlane_work.worker.confirms import Confirms
@@ -70,17 +69,19 @@ class Publisher:
     def __init__(self, connect: Callable[[], Connection], *, confirms: bool) -> None:
         self._connect = connect
         self._confirms = confirms
-        self._letters: SimpleQueue[Letter | Visit | None] = SimpleQueue()
+        # Letters, and names of visits; None = the end.
+        self._letters: SimpleQueue[Letter | str | None] = SimpleQueue()
+        self._visits: dict[str, Visit] = {}
         self._declared: set[str] = set()
         self._connection: Connection | None = None
         self._producer: Any = None
         self._confirming: Confirms | None = None
         # What was taken from the queue and is not to go together with what was before it.
-        self._next_one: list[Letter | Visit | None] = []
+        self._next_one: list[Letter | str | None] = []
         # Letters that were refused: (when to try again, monotonic s; a number; the letter).
         self._aside: list[tuple[float, int, Letter]] = []
-        # A visit waits; the last one failed, and that was logged.
-        self._visited = self._told = False
+        # The last visit failed, and that was logged.
+        self._told = False
         self._started = False
         self._stopping = False
         self.published = 0
@@ -90,15 +91,14 @@ class Publisher:
         self._start()
         self._letters.put(letter)
 
-    def visit(self, visit: Visit) -> None:
-        """Let it use the connection, on the publisher's thread, unless the last one still waits for that.
+    def visit(self, name: str, visit: Visit) -> None:
+        """Let it use the connection, on the publisher's thread, in place of one of this name that still waits for that.
 
         What it raises is logged, once until one succeeds.
         """
-        if not self._visited:
-            self._visited = True
-            self._start()
-            self._letters.put(visit)
+        self._start()
+        self._visits[name] = visit
+        self._letters.put(name)
 
     def stop(self) -> None:
         """End after the letter that is being published; the others get False."""
@@ -120,7 +120,7 @@ class Publisher:
             letter.done(False)
         self._close()
 
-    def _next(self) -> Letter | Visit | None:
+    def _next(self) -> Letter | str | None:
         while True:
             if self._next_one:
                 return self._next_one.pop()
@@ -146,7 +146,10 @@ class Publisher:
             letters.append(more)
         return letters
 
-    def _let_in(self, visit: Visit) -> None:
+    def _let_in(self, name: str) -> None:
+        visit = self._visits.pop(name, None)
+        if visit is None:
+            return  # made already, at the name of the one that it replaced
         try:
             visit(self._connected())
             self._told = False
@@ -154,8 +157,7 @@ class Publisher:
             self._close()
             if not self._told:
                 self._told = True
-                _log.warning("what waits at the broker cannot be put back yet: %r", error)
-        self._visited = False
+                _log.warning("not yet possible at the broker: %s: %r", name, error)
 
     def _connected(self) -> Connection:
         if self._connection is None:
@@ -168,35 +170,41 @@ class Publisher:
 
     def _deliver(self, letters: list[Letter]) -> None:
         """Publish them, or set them aside; the broker is waited for."""
-        while True:
-            letters = self._wanted(letters)
-            if not letters:
+        letters = self._when_connected(letters)
+        if not letters:
+            return
+        try:
+            refused = self._send(letters)
+        except Exception as error:
+            self._close()
+            if len(letters) == 1:
+                self._set_aside(letters[0], error)
                 return
-            connected = False
+            for letter in letters:  # nobody knows which of them it was
+                self._deliver([letter])
+            return
+        for place, letter in enumerate(letters):
+            if place in refused:
+                # Its queue may have been deleted: it is declared again before the next attempt.
+                self._declared.discard(letter.queue.name)
+                self._set_aside(letter, refused[place])
+            else:
+                self.published += 1
+                letter.done(True)
+
+    def _when_connected(self, letters: list[Letter]) -> list[Letter]:
+        """Wait for the broker; give the letters that are still to be published then."""
+        told = False
+        while letters := self._wanted(letters):
             try:
                 self._connected()
-                connected = True
-                refused = self._send(letters)
+                break
             except Exception as error:
-                self._close()
-                if connected and len(letters) > 1:
-                    for letter in letters:  # nobody knows which of them it was
-                        self._deliver([letter])
-                    return
-                self._failed(letters[0], error, aside=connected)
-                if connected:
-                    return
+                if not told:
+                    told = True
+                    _log.warning("an order cannot be handed to %s yet: %r", letters[0].queue.name, error)
                 time.sleep(_PAUSE_S)
-            else:
-                for place, letter in enumerate(letters):
-                    if place in refused:
-                        # It may be gone when this is tried again, and what is published to none is thrown away.
-                        self._declared.discard(letter.queue.name)
-                        self._failed(letter, MessageNacked(), aside=True)
-                    else:
-                        self.published += 1
-                        letter.done(True)
-                return
+        return letters
 
     def _wanted(self, letters: list[Letter]) -> list[Letter]:
         """Give those that are still to be published."""
@@ -208,15 +216,14 @@ class Publisher:
                 letter.done(False)
         return wanted
 
-    def _failed(self, letter: Letter, error: Exception, *, aside: bool) -> None:
+    def _set_aside(self, letter: Letter, error: Exception) -> None:
         letter.failures += 1
         if letter.failures == 1:
             _log.warning("an order cannot be handed to %s yet: %r", letter.queue.name, error)
-        if aside:
-            pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
-            heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
+        pause_s = min(_PAUSE_S * 2.0 ** min(letter.failures - 1, 10), _ASIDE_MOST_S)
+        heapq.heappush(self._aside, (time.monotonic() + pause_s, id(letter), letter))
 
-    def _send(self, letters: list[Letter]) -> list[int]:
+    def _send(self, letters: list[Letter]) -> dict[int, Exception]:
         """Publish them and wait until the broker has them; give the places of those that it refused."""
         for letter in letters:
             self._declare(letter.queue)
@@ -224,13 +231,12 @@ class Publisher:
             with getattr(self._producer.channel, "together", contextlib.nullcontext)():
                 for letter in letters:
                     self._publish(letter)
-            return []
+            return {}
         for letter in letters:
-            self._publish(letter)
-            self._confirming.sent()
+            self._publish(letter, mandatory=True, message_id=self._confirming.sending())
         return self._confirming.wait(_CONFIRM_S)
 
-    def _publish(self, letter: Letter) -> None:
+    def _publish(self, letter: Letter, **more: object) -> None:
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
         headers = {**kept, **letter.headers}
@@ -249,16 +255,18 @@ class Publisher:
             content_encoding=message.content_encoding or "binary",
             delivery_mode=2,
             **options,
+            **more,
         )
 
     def _declare(self, queue: Queue) -> None:
         if queue.name not in self._declared:
             connection = self._connected()
-            try:
-                # One that is there is taken as it is: somebody may want other arguments than we.
-                queue(connection.channel()).queue_declare(passive=True)
-            except connection.channel_errors:
-                queue(connection.channel()).queue_declare()
+            with connection.channel() as channel:
+                try:
+                    # One that is there is taken as it is: somebody may want other arguments than we.
+                    queue(channel).queue_declare(passive=True)
+                except connection.channel_errors:
+                    queue(channel).queue_declare()
             self._declared.add(queue.name)
 
     def _close(self) -> None:

@@ -83,12 +83,12 @@ class Queues:
         if self._broker is not Broker.REDIS:
             return None
         names = list(self._names())
-        self._publisher.visit(lambda connection: _put_back(connection, names))
+        self._publisher.visit("putting back what waits there", lambda connection: _put_back(connection, names))
         return min(_LOOK_S, self._return_s)
 
-    def visit(self, visit: Callable[[Any], object]) -> None:
-        """Let something be done on the publisher's thread, unless something else waits for that."""
-        self._publisher.visit(visit)
+    def visit(self, name: str, visit: Callable[[Any], object]) -> None:
+        """Let something be done on the publisher's thread, in place of what waits there under this name."""
+        self._publisher.visit(name, visit)
 
     def stop(self) -> None:
         """Stop publishing."""
