@@ -30,7 +30,7 @@ from greenlane_tools.lab.scenario.scenario import Scenario
 
 #: By name, in the order in which they run.
 SCENARIOS: Final = ("bimodal", "hogs-one", "changing", "ten-calls", "export", "overload")
-REPETITIONS: Final = 3
+REPETITIONS: Final = 5
 #: Worst ratio that is claimed.
 MOST: Final = 1.1
 _QUICK_S: Final = 4.0

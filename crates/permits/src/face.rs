@@ -16,8 +16,10 @@ pub struct ThreadFace {
     locks: AtomicI64,
     /// Whether the phase that runs would have asked for a permit, had the thread not held a lock when it began.
     turn_deferred: AtomicBool,
-    /// Since when (ns) a phase runs that is believed light; 0 = none does.
+    /// Since when (ns) a phase runs without a permit; 0 = none does.
     runs_free_since_ns: AtomicU64,
+    /// Whether it counts as a holder once it has used the CPU of a heavy one.
+    chargeable: AtomicBool,
     /// The permit that this phase has been charged with; 0 = none.
     charged: AtomicU64,
     /// The gate that knows the thread.
@@ -54,12 +56,18 @@ impl ThreadFace {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// A phase believed light begins.
-    pub fn runs_free(&self, since_ns: u64) {
+    /// A phase without a permit begins.
+    pub fn runs_free(&self, since_ns: u64, chargeable: bool) {
+        self.chargeable.store(chargeable, Ordering::SeqCst);
         self.runs_free_since_ns.store(since_ns, Ordering::SeqCst);
     }
 
-    /// Since when a phase believed light runs, ns; 0 = none does, or it has been charged.
+    /// Whether the phase that runs without a permit may be charged.
+    pub fn is_chargeable(&self) -> bool {
+        self.chargeable.load(Ordering::SeqCst)
+    }
+
+    /// Since when a phase without a permit runs, ns; 0 = none does, or it has been charged.
     pub fn runs_free_since(&self) -> u64 {
         match self.charged.load(Ordering::SeqCst) {
             0 => self.runs_free_since_ns.load(Ordering::SeqCst),
@@ -139,6 +147,7 @@ thread_local! {
         locks: AtomicI64::new(0),
         turn_deferred: AtomicBool::new(false),
         runs_free_since_ns: AtomicU64::new(0),
+        chargeable: AtomicBool::new(false),
         charged: AtomicU64::new(0),
         gate: AtomicU64::new(0),
         state: AtomicUsize::new(0),

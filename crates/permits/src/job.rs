@@ -33,7 +33,7 @@ pub struct Job {
     pub deadline_ns: u64,
     /// The permit in hand.
     ticket: Option<u64>,
-    /// Whether the phase runs without one because it is believed light, or its thread holds a lock.
+    /// Whether the phase runs without one because it is believed light, or its thread holds a lock: it may be charged.
     free: bool,
     /// How the phase goes.
     turn: Turn,
@@ -190,8 +190,8 @@ impl Job {
             }
         }
         self.from_ns = clock::monotonic_ns();
-        if self.free {
-            self.face.runs_free(self.from_ns);
+        if self.ticket.is_none() {
+            self.face.runs_free(self.from_ns, self.free);
         }
     }
 

@@ -55,7 +55,8 @@ impl Gate {
                 continue;
             };
             let began_ns = face.runs_free_since();
-            if began_ns == 0 || now_ns.saturating_sub(began_ns) < SEEN_NS {
+            let young = began_ns == 0 || now_ns.saturating_sub(began_ns) < SEEN_NS;
+            if young || !face.is_chargeable() {
                 continue;
             }
             let Some(cpu_ns) = clock::read(face.cpu_clock()) else {
