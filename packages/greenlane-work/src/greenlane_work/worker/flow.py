@@ -80,11 +80,11 @@ class OrderFlow:
         self.store = store
         self.parked = Parking(upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late)
         self.parked.providers = providers
-        self.settlement = Settlement(owner, self.totals, self._admit)
+        self._alarm = Alarm(owner)
+        self.settlement = Settlement(owner, self._alarm, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
         self._return_pacing = ReturnPacing(settings.task_keys)
-        self._alarm = Alarm(owner)
         if shared is not None:
             from greenlane_work.worker.shares import SharedLimits  # it loads the store
 

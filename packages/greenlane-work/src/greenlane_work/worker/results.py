@@ -8,6 +8,7 @@ message that became no order, as far as it can be read: its task's id is in its 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -28,10 +29,13 @@ __all__ = ["Results", "forgotten", "reserved", "scheduled", "tell"]
 
 _log = logging.getLogger("greenlane.work")
 
+#: Results that are written at the same time, and those that wait for it: the backend may be away for hours. Arbitrary.
+_THREADS: Final = 4
+_WAITING_MOST: Final = 10_000
 #: What may be read of a body that the app does not accept: these run nothing.
 _PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
 #: What a body holds beside the arguments: callbacks, errbacks, chain and chord.
-_WAITING: Final = ("callbacks", "errbacks", "chain", "chord")
+_BESIDE: Final = ("callbacks", "errbacks", "chain", "chord")
 
 
 def forgotten(order: Order, *, successful: bool = False) -> None:
@@ -69,42 +73,57 @@ def tell(request: Any, event: str, **fields: object) -> None:
 
 
 class Results:
-    """Writes failures down on a thread (or greenlet) of its own: a result backend that is away stops no order."""
+    """Writes failures down on threads (or greenlets) of its own: a result backend that is away stops no order.
+
+    A Redis that does not answer is waited for for 120 s (`redis_socket_timeout`), other backends are tried again and
+    again, and what hears of a failure (`on_failure`, receivers of `task_failure`) may hang. So there are a few of them,
+    and nobody waits for them without end: see `Settlement`.
+    """
 
     def __init__(self) -> None:
-        self._failed: SimpleQueue[tuple[Order, BaseException, Callable[[], object]] | None] = SimpleQueue()
-        self._started = False
+        self._waiting: SimpleQueue[tuple[str, Callable[[], object], Callable[[], object]] | None] = SimpleQueue()
+        self._threads = 0
         # Set by the step: Celery's app.
         self.app: Any = None
 
     def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
         """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
-        self._failed.put((order, error, then))
+        if order.request is None:
+            self._write(order, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
+        else:
+            self._write(order, functools.partial(_mark_failed, order, error), then)
 
     def stop(self) -> None:
-        """End after what is being written."""
-        self._failed.put(None)
+        """End after what waits to be written."""
+        self._waiting.put(None)
+
+    def _write(self, order: Order, write: Callable[[], object], then: Callable[[], object]) -> None:
+        if self._waiting.qsize() >= _WAITING_MOST:
+            _log.warning("the end of order %s is not written down: too many wait for the result backend", order.id)
+            then()
+            return
+        if self._threads < _THREADS:
+            self._threads += 1
+            threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
+        self._waiting.put((order.id, write, then))
 
     def _run(self) -> None:
-        while (item := self._failed.get()) is not None:
-            order, error, then = item
+        while (item := self._waiting.get()) is not None:
+            number, write, then = item
             try:
-                if order.request is None:
-                    _mark_unread(self.app, order.delivery.message, error)
-                else:
-                    # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
-                    order.over = True
-                    running.set(order)
-                    _mark_failed(order.request, error)
-            except Exception as refused:
-                _log.warning("the failure of order %s could not be written down: %r", order.id, refused)
+                write()
+            except BaseException as refused:  # a task's `on_failure` may raise whatever it likes
+                _log.warning("the end of order %s could not be written down: %r", number, refused)
+            running.set(None)
             then()
+        self._waiting.put(None)  # for the next thread
 
 
-def _mark_failed(request: Any, error: BaseException) -> None:
+def _mark_failed(order: Order, error: BaseException) -> None:
+    # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
+    order.over = True
+    running.set(order)
+    request = order.request
     task, context = request.task, request._context
     try:
         raise error
@@ -143,5 +162,5 @@ def _context(message: Any) -> Any:
     context.correlation_id = (message.properties or {}).get("correlation_id")
     with contextlib.suppress(Exception):
         _, _, beside = loads(message.body, message.content_type, message.content_encoding, accept=_PLAIN)
-        context.update({name: beside[name] for name in _WAITING if name in beside})
+        context.update({name: beside[name] for name in _BESIDE if name in beside})
     return context
