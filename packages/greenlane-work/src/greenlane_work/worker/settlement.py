@@ -116,6 +116,13 @@ class Settlement:
         _remember(self._ended, order.identity)
         self._acknowledge(order, successful)
 
+    def revoke(self, order: Order) -> None:
+        """Settle one that was revoked or has expired, once its result says so."""
+        if getattr(order.request, "greenlane_revoked", ""):
+            self._written(order, functools.partial(self.results.revoked, order), lambda: self._settle_left(order))
+        else:
+            self.settle(order)
+
     def _acknowledge(self, order: Order, successful: bool = False) -> None:
         order.stage = Stage.ENDED
         forgotten(order, successful=successful)
@@ -226,6 +233,14 @@ class Settlement:
             self._acknowledge(order)
         else:
             forgotten(order)
+        self._let_in(waiting)
+
+    def _settle_left(self, order: Order) -> None:
+        waiting = self._leaving.pop(order.identity, [])
+        self.settle(order)
+        self._let_in(waiting)
+
+    def _let_in(self, waiting: list[Order]) -> None:
         for copy in waiting:
             if not copy.delivery.stale:
                 self._admit(copy)
