@@ -21,7 +21,8 @@ from greenlane_tools.lab.processes import descendants
 from greenlane_work.drivers import without_password
 from greenlane_work.store import Operation, Retention, State, Store, open_store
 from greenlane_work.store.backend import Leaseholder
-from greenlane_work.store.rules import Outcomes
+from greenlane_work.store.rules import Kind, Outcomes
+from greenlane_work.store.shared import Ask
 from greenlane_work.store.sqlite import SQLite
 from tests.servers import Postgres, Redis
 
@@ -94,6 +95,32 @@ def test_a_locked_file_makes_orders_wait_and_loses_no_ending(tmp_path: Path, ope
     assert store.begin("called").result == b"r"
     assert store.begin("new").state is State.NEW
     assert store.trouble is None
+
+
+def test_shares_of_limits_that_are_asked_for_all_the_time_keep_no_question_waiting(
+    tmp_path: Path, opened: Callable[..., Store]
+) -> None:
+    store = opened(f"sqlite:///{tmp_path}/orders.db")
+    until(lambda: opens(store))
+    began, answers = list[object](), list[object]()
+
+    def again(_: object) -> None:
+        """As a worker of many keys: there is always another one to ask for."""
+        if not began:
+            store.share([taco], again)
+
+    taco = Ask("taco", 5, 5, 0)
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as stranger:
+        stranger.execute("BEGIN IMMEDIATE")
+        store.share([taco], again)
+        store.submit(Kind.BEGIN, "new", began.append)
+        until(lambda: bool(began))
+        assert isinstance(began[0], StoreUnavailable)
+        # Half a second each would be too long: what is known of the store is the answer.
+        for _ in range(100):
+            store.share([taco], answers.append)
+        until(lambda: len(answers) == 100)
+    assert all(isinstance(answer, StoreUnavailable) for answer in answers)
 
 
 FULL = """

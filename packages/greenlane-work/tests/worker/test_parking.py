@@ -25,12 +25,13 @@ class Shop:
         self.begun: list[Order] = []
         self.gone: list[Order] = []
         self.late: list[Order] = []
+        self.stays: Order | None = None
         self.numbers = 0
         self.parked = Parking(
             Upstreams(slots, UpstreamRule(**rule)),  # type: ignore[arg-type]
             start=self._start,
             give_back=self.gone.append,
-            too_late=self.late.append,
+            too_late=self._late,
             most_ns=round(most_s * S),
             clock_ns=lambda: self.now_ns,
         )
@@ -65,6 +66,11 @@ class Shop:
 
     def _start(self, order: Order, _start: Start) -> None:
         self.begun.append(order)
+
+    def _late(self, order: Order) -> None:
+        if order is self.stays:
+            raise RuntimeError("a bug")
+        self.late.append(order)
 
     def arrive(self, key: str, deadline_s: float = 0) -> Order:
         self.numbers += 1
@@ -141,6 +147,18 @@ def test_an_order_past_its_deadline_is_told_and_never_begun() -> None:
     shop.parked.ended(running, CallOutcome.OK)
     shop.parked.turn()
     assert (shop.late, shop.begun) == ([waiting], [running])
+
+
+def test_an_order_that_cannot_be_let_go_keeps_no_other_here() -> None:
+    shop = Shop(slots=1)
+    running = shop.arrive("m")
+    shop.parked.turn()
+    waiting = [shop.arrive("m", deadline_s=time.time() + 1) for _ in range(3)]
+    shop.stays, shop.now_ns = waiting[0], 3 * S
+    shop.parked.turn()
+    assert shop.late == waiting[1:]
+    shop.parked.ended(running, CallOutcome.OK)
+    assert len(shop.parked) == 0
 
 
 @pytest.mark.parametrize("deadline", ["inf", "nan", -9e9, 9_999_999_999.9, 1e10, 1e18, 1e300])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ from tests.worker.test_delivery import Message
 
 from greenlane_work.order import Order, Stage
 from greenlane_work.worker.delivery import Delivery, Line
+from greenlane_work.worker.owner import Entry
 from greenlane_work.worker.queues import Broker, Queues
 from greenlane_work.worker.settlement import Settlement
 from greenlane_work.worker.threads import ThreadOwner
@@ -36,6 +38,23 @@ class Request:
     acknowledged = False
 
 
+class Hanging(Request):
+    """Its result backend hangs until the test lets it go on."""
+
+    args, kwargs, store_errors, _context = (), {}, True, None
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.task = self.backend = self
+
+    def mark_as_failure(self, *_arguments: object, **_options: object) -> None:
+        self.begun.set()
+        assert self.go.wait(20)
+
+    def on_failure(self, *_arguments: object) -> None:
+        pass
+
+
 class Desk:
     """A settlement, the letters that it sends, and what it lets in."""
 
@@ -44,13 +63,27 @@ class Desk:
         self.owner = ThreadOwner()
         self.totals = Totals()
         self.admitted: list[Order] = []
-        self.settlement = Settlement(self.owner, self.totals, self.admitted.append)
+        self.alarms: list[Entry] = []
+        own: Any = self
+        self.settlement = Settlement(self.owner, own, self.totals, self.admitted.append)
         self.post = Post()
         publisher: Any = self.post
         self.settlement.queues = Queues(
             publisher, return_s=5, broker=Broker.RABBITMQ, queue_of=lambda _message: "orders"
         )
         self.numbers = 0
+
+    def at(self, _at_ns: int, call: Callable[[], object]) -> Entry:
+        """The alarm: it rings when the test lets it."""
+        self.alarms.append(Entry(call))
+        return self.alarms[-1]
+
+    def ring(self) -> None:
+        """Whatever the time is: what is to be done at one is due."""
+        alarms, self.alarms = self.alarms, []
+        for entry in alarms:
+            if entry.call is not None:
+                entry.call()
 
     def order(self, *, redelivered: bool = False) -> Order:
         """One delivery of the same order."""
@@ -170,3 +203,27 @@ def test_what_was_not_begun_goes_back_to_its_queue_with_all_its_deliveries() -> 
     order.copies.append(copy)
     desk.settlement.requeue(order)
     assert [each.delivery.message.said for each in (order, copy)] == [["requeue"], ["requeue"]]
+
+
+def test_a_result_that_cannot_be_written_keeps_no_dead_letter_back() -> None:
+    desk = Desk()
+    hanging, later = desk.order(), desk.order()
+    hanging.request, later.request = Hanging(), Hanging()
+    later.identity = ("t", "later", 0, 0)
+    later.request.go.set()
+    for order in (hanging, later):
+        desk.settlement.bury(order, "deadline", "too late", ValueError())
+    assert hanging.request.begun.wait(20) and later.request.begun.wait(20)
+    while not desk.post.letters:
+        desk.owner.wait(1)
+    assert [letter.message for letter in desk.post.letters] == [later.delivery.message]
+    desk.confirm()
+    # Its time is over: what it waits for may never come.
+    desk.ring()
+    assert [letter.message for letter in desk.post.letters] == [hanging.delivery.message]
+    desk.confirm()
+    hanging.request.go.set()
+    desk.owner.wait(1)
+    assert [order.delivery.message.said for order in (hanging, later)] == [["ack"], ["ack"]]
+    assert desk.post.letters == []
+    desk.settlement.results.stop()

@@ -119,6 +119,9 @@ class Committer:
         """Have shares of limits decided, on the thread; False = it has ended, and nobody is told."""
 
         def go(backend: Backend) -> None:
+            if self.trouble is not None:  # whether the store works again is seen by a renewal: one try for all
+                told(self.trouble)
+                return
             began_ns = now_ns()
             renew = self._third_over()
             try:
@@ -325,7 +328,7 @@ class Committer:
         self._tidy_ns = now_ns() + int(pause_s * NS)
 
     def _visit(self) -> None:
-        while self._visits:
+        for _ in range(len(self._visits)):  # not those that come meanwhile: operations wait behind these
             with self._lock:
                 visit = self._visits.popleft()
             visit(self._backend)

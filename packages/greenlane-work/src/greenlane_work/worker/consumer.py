@@ -24,7 +24,7 @@ from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
 from greenlane_work.worker.receiving import loop_of, read_many, written_together
-from greenlane_work.worker.results import forgotten
+from greenlane_work.worker.results import forgotten, revoked_elsewhere
 from greenlane_work.worker.shutdown import Shutdown
 from greenlane_work.worker.threads import ThreadOwner
 
@@ -154,6 +154,7 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
 
     def update_strategies() -> None:
         for name, task in c.app.tasks.items():
+            revoked_elsewhere(task, flow.discarded)
             if not name.startswith("celery."):
                 flow.execution.wrap(task)
         update()

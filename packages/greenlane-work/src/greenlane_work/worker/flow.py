@@ -86,11 +86,11 @@ class OrderFlow:
             most_ns=round(settings.task_parked_most_s * 1e9),
         )
         self.parked.providers = providers
-        self.settlement = Settlement(owner, self.totals, self._admit)
+        self._alarm = Alarm(owner)
+        self.settlement = Settlement(owner, self._alarm, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals)
         self._return_pacing = ReturnPacing(settings.task_keys)
-        self._alarm = Alarm(owner)
         if shared is not None:
             from greenlane_work.worker.shares import SharedLimits  # it loads the store
 
@@ -253,15 +253,7 @@ class OrderFlow:
     # --- begun, and not begun ---------------------------------------------------------------------------------------
 
     def _begin(self, order: Order, start: Start) -> None:
-        try:
-            revoked = order.request.revoked()
-        except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
-            self.parked.ended(order, CallOutcome.CANCELLED)
-            self.settlement.bury(order, "malformed", f"it cannot be read: {self.execution.said(error)}", error)
-            return
-        if revoked:
-            self.parked.ended(order, CallOutcome.CANCELLED)
-            self._revoked(order)
+        if self._stopped(order):
             return
         left_ns = time.monotonic_ns()
         if self.execution.ask(order, lambda: self.owner.post(lambda: self._told(order, start, left_ns))):
@@ -272,10 +264,7 @@ class OrderFlow:
     def _told(self, order: Order, start: Start, left_ns: int) -> None:
         """The store has answered for an order that is about to run."""
         self._asked.discard(order.number)
-        if order.request.revoked():
-            self.execution.untaken(order)
-            self.parked.ended(order, CallOutcome.CANCELLED)
-            self._revoked(order)
+        if self._stopped(order):
             self.turn()
         else:
             self._run(order, start, left_ns)
@@ -289,16 +278,38 @@ class OrderFlow:
         self.settlement.give_back(order, "no room", self._return_pacing.after_s(order.key))
 
     def _too_late(self, order: Order) -> None:
-        if order.expires_at and order.request.revoked():
-            self._revoked(order)
-        else:
+        if not order.expires_at or not self._stopped(order):
             said = "its deadline passed while it waited"
             self.settlement.bury(order, "deadline", said, Dead(said))
 
+    def _stopped(self, order: Order) -> bool:
+        """Settle an order that is not to begin: it was revoked, it has expired, or it does not say what Celery asks."""
+        unreadable = None
+        try:
+            if not order.request.revoked():
+                return False
+        except Exception as error:  # Celery looks at headers here that are no one's word but the publisher's
+            unreadable = error
+        self.execution.untaken(order)
+        self.parked.ended(order, CallOutcome.CANCELLED)
+        if unreadable is None:
+            self._revoked(order)
+        else:
+            said = f"it cannot be read: {self.execution.said(unreadable)}"
+            self.settlement.bury(order, "malformed", said, unreadable)
+        return True
+
+    def discarded(self, request: Any) -> None:
+        """Settle what Celery has found revoked or expired on receipt."""
+        self.totals.received += 1
+        order = self._reading.unreadable(request.message)
+        order.request = request
+        self._revoked(order)
+
     def _revoked(self, order: Order) -> None:
-        """Celery has said so of it already: to its result, in an event and by a signal."""
+        """Celery has said so of it already, in an event."""
         self.totals.revoked += 1
-        self.settlement.settle(order)
+        self.settlement.revoke(order)
 
     # --- ended ----------------------------------------------------------------------------------------------------
 

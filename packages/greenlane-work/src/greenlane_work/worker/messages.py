@@ -76,6 +76,7 @@ class OrderReader:
             order.expires_at = request.expires.timestamp()
         # Celery settles nothing by itself: a message that is settled twice ends the worker.
         request._on_ack = request.on_reject = _nothing
+        request.greenlane_order = True
         order.request = request
         order.delivery = Delivery(request.message, self._line)
         now_ns = time.monotonic_ns()

@@ -10,6 +10,7 @@ acknowledged nor published again: if this process dies, the broker still has it.
 from __future__ import annotations
 
 import heapq
+import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from greenlane_work.worker.shares import SharedLimits
 
 __all__ = ["Parking"]
+
+_log = logging.getLogger("greenlane.work")
 
 #: Orders that one turn starts; then the owner reads its channel again. Arbitrary.
 _MOST_A_TURN: Final = 64
@@ -219,7 +222,10 @@ class Parking:
         if order is not None:
             self._passed_out(order)
             self._forget(order)
-            tell(order)
+            try:
+                tell(order)
+            except Exception:  # those that leave with it are no longer known to any queue
+                _log.exception("a bug of Greenlane: order %s could not leave", order.id)
 
     def _passed_out(self, order: Order, outcome: CallOutcome = CallOutcome.CANCELLED) -> None:
         """Tell its provider, if that had let it through."""

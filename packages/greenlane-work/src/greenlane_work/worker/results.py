@@ -2,12 +2,14 @@
 
 A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
 task, as Celery itself would: waiters for the result, and a chord that counts it, are informed. So is that of a
-message that became no order, as far as it can be read: its task's id is in its headers, its chord in its body.
+message that became no order, as far as it can be read: its task's id is in its headers, its chord in its body. And so
+is that an order was revoked, or has expired, before it began.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -19,19 +21,23 @@ from typing import Any, Final
 from billiard.einfo import ExceptionInfo
 from celery import signals
 from celery.app.task import Context
+from celery.utils.imports import symbol_by_name
 from celery.worker.state import task_ready, task_reserved
 from kombu.serialization import loads, prepare_accept_content
 
 from greenlane_work.order import Order, running
 
-__all__ = ["Results", "forgotten", "reserved", "scheduled", "tell"]
+__all__ = ["Results", "forgotten", "reserved", "revoked_elsewhere", "scheduled", "tell"]
 
 _log = logging.getLogger("greenlane.work")
 
+#: Results that are written at the same time, and those that wait for it: the backend may be away for hours. Arbitrary.
+_THREADS: Final = 4
+_WAITING_MOST: Final = 10_000
 #: What may be read of a body that the app does not accept: these run nothing.
 _PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
 #: What a body holds beside the arguments: callbacks, errbacks, chain and chord.
-_WAITING: Final = ("callbacks", "errbacks", "chain", "chord")
+_BESIDE: Final = ("callbacks", "errbacks", "chain", "chord")
 
 
 def forgotten(order: Order, *, successful: bool = False) -> None:
@@ -68,43 +74,95 @@ def tell(request: Any, event: str, **fields: object) -> None:
         _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
+def revoked_elsewhere(task: Any, discarded: Callable[[Any], object]) -> None:
+    """Let this task's requests write nothing down themselves when they are found revoked or expired. Idempotent.
+
+    Celery does so where it looks, which is on the owner: a result backend that does not answer would stop it each time,
+    and one that cannot be reached would look like a lost connection to the broker. What `revoke(terminate=True)`
+    announces stays Celery's: it is written before the run that it stops can fail.
+
+    Args:
+        discarded: called with a request that Celery has found so on receipt, before there is an order.
+    """
+    kind: Any = symbol_by_name(task.Request)
+    if hasattr(kind, "greenlane_order"):
+        return
+
+    class Request(kind):  # type: ignore[misc] # Celery has no types
+        #: It has become an order: the flow looks then.
+        greenlane_order = False
+        #: Why it is not begun, as its result is to say; "" = it is, or Celery has written it down.
+        greenlane_revoked = ""
+
+        def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
+            if terminated:
+                super()._announce_revoked(reason, terminated, signum, expired)
+                return
+            self._already_revoked, self.greenlane_revoked = True, reason
+            task_ready(self)
+            tell(self, "task-revoked", terminated=False, signum=None, expired=expired)
+            if not self.greenlane_order:
+                discarded(self)
+
+    task.Request = Request
+
+
 class Results:
-    """Writes failures down on a thread (or greenlet) of its own: a result backend that is away stops no order."""
+    """Writes results down on threads (or greenlets) of its own: a result backend that is away stops no order.
+
+    A Redis that does not answer is waited for for 120 s (`redis_socket_timeout`), other backends are tried again and
+    again, and what hears of a failure (`on_failure`, receivers of `task_failure`) may hang. So there are a few of them,
+    and nobody waits for them without end: see `Settlement`.
+    """
 
     def __init__(self) -> None:
-        self._failed: SimpleQueue[tuple[Order, BaseException, Callable[[], object]] | None] = SimpleQueue()
-        self._started = False
+        self._waiting: SimpleQueue[tuple[str, Callable[[], object], Callable[[], object]] | None] = SimpleQueue()
+        self._threads = 0
         # Set by the step: Celery's app.
         self.app: Any = None
 
     def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
         """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
-        self._failed.put((order, error, then))
+        if order.request is None:
+            self._write(order, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
+        else:
+            self._write(order, functools.partial(_mark_failed, order, error), then)
+
+    def revoked(self, order: Order, then: Callable[[], object]) -> None:
+        """Likewise that it was revoked, or has expired."""
+        self._write(order, functools.partial(_mark_revoked, order), then)
 
     def stop(self) -> None:
-        """End after what is being written."""
-        self._failed.put(None)
+        """End after what waits to be written."""
+        self._waiting.put(None)
+
+    def _write(self, order: Order, write: Callable[[], object], then: Callable[[], object]) -> None:
+        if self._waiting.qsize() >= _WAITING_MOST:
+            _log.warning("the end of order %s is not written down: too many wait for the result backend", order.id)
+            then()
+            return
+        if self._threads < _THREADS:
+            self._threads += 1
+            threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
+        self._waiting.put((order.id, write, then))
 
     def _run(self) -> None:
-        while (item := self._failed.get()) is not None:
-            order, error, then = item
+        while (item := self._waiting.get()) is not None:
+            number, write, then = item
             try:
-                if order.request is None:
-                    _mark_unread(self.app, order.delivery.message, error)
-                else:
-                    # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
-                    order.over = True
-                    running.set(order)
-                    _mark_failed(order.request, error)
-            except Exception as refused:
-                _log.warning("the failure of order %s could not be written down: %r", order.id, refused)
+                write()
+            except BaseException as refused:  # a task's `on_failure` may raise whatever it likes
+                _log.warning("the end of order %s could not be written down: %r", number, refused)
+            running.set(None)
             then()
+        self._waiting.put(None)  # for the next thread
 
 
-def _mark_failed(request: Any, error: BaseException) -> None:
+def _mark_failed(order: Order, error: BaseException) -> None:
+    # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
+    order.over = True
+    running.set(order)
+    request = order.request
     task, context = request.task, request._context
     try:
         raise error
@@ -121,6 +179,15 @@ def _mark_failed(request: Any, error: BaseException) -> None:
         traceback=error.__traceback__,
         einfo=info,
     )
+
+
+def _mark_revoked(order: Order) -> None:
+    order.over = True
+    running.set(order)
+    request = order.request
+    task, context, reason = request.task, request._context, request.greenlane_revoked
+    task.backend.mark_as_revoked(request.id, reason, request=context, store_result=request.store_errors)
+    signals.task_revoked.send(task, request=context, terminated=False, signum=None, expired=reason == "expired")
 
 
 def _mark_unread(app: Any, message: Any, error: BaseException) -> None:
@@ -143,5 +210,5 @@ def _context(message: Any) -> Any:
     context.correlation_id = (message.properties or {}).get("correlation_id")
     with contextlib.suppress(Exception):
         _, _, beside = loads(message.body, message.content_type, message.content_encoding, accept=_PLAIN)
-        context.update({name: beside[name] for name in _WAITING if name in beside})
+        context.update({name: beside[name] for name in _BESIDE if name in beside})
     return context

@@ -19,7 +19,7 @@ from typing import Any, Final
 from greenlane_work.headers import DUE, Death
 from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
-from greenlane_work.worker.owner import Owner
+from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.queues import Queues
 from greenlane_work.worker.results import Results, forgotten
 from greenlane_work.worker.totals import Totals
@@ -30,13 +30,16 @@ _log = logging.getLogger("greenlane.work")
 
 #: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
 _REMEMBERED: Final = 20_000
+#: An order waits this long for its result to be written down. Arbitrary: a backend that is restarted is back by then.
+_RESULT_NS: Final = 30_000_000_000
 
 
 class Settlement:
     """See the module. `admit` takes over an order that had to wait for another one of its identity."""
 
-    def __init__(self, owner: Owner, totals: Totals, admit: Callable[[Order], None]) -> None:
+    def __init__(self, owner: Owner, alarm: Alarm, totals: Totals, admit: Callable[[Order], None]) -> None:
         self._owner = owner
+        self._alarm = alarm
         self._totals = totals
         self._admit = admit
         self._ended: OrderedDict[Identity, None] = OrderedDict()
@@ -113,6 +116,13 @@ class Settlement:
         _remember(self._ended, order.identity)
         self._acknowledge(order, successful)
 
+    def revoke(self, order: Order) -> None:
+        """Settle one that was revoked or has expired, once its result says so."""
+        if getattr(order.request, "greenlane_revoked", ""):
+            self._written(order, functools.partial(self.results.revoked, order), lambda: self._settle_left(order))
+        else:
+            self.settle(order)
+
     def _acknowledge(self, order: Order, successful: bool = False) -> None:
         order.stage = Stage.ENDED
         forgotten(order, successful=successful)
@@ -154,9 +164,8 @@ class Settlement:
         if error is None:
             self._publish(order, queues.dead, death.headers())
             return
-        self._leave(order)
         letter = functools.partial(self._send, order, queues.dead, death.headers())
-        self.results.failed(order, error, lambda: self._owner.post(letter))
+        self._written(order, functools.partial(self.results.failed, order, error), letter)
 
     def give_back(self, order: Order, reason: str, least_s: float = 0.0, *, at_once: bool = False) -> None:
         """Back to its queue, after a while unless `at_once`; `least_s`: it must not begin sooner anyway."""
@@ -180,6 +189,25 @@ class Settlement:
         """Publish a copy to the queue of this kind; the original is acknowledged when the broker has confirmed it."""
         self._leave(order)
         self._send(order, queue, more)
+
+    def _written(
+        self, order: Order, write: Callable[[Callable[[], object]], object], then: Callable[[], object]
+    ) -> None:
+        """Go on once its result is written down, or after a while without it: it may be hours until it can be."""
+        self._leave(order)
+        steps = [then]
+
+        def go_on() -> None:
+            entry.cancel()
+            while steps:
+                steps.pop()()
+
+        def late() -> None:
+            _log.warning("order %s does not wait longer for its result to be written down", order.id)
+            go_on()
+
+        entry = self._alarm.at(time.monotonic_ns() + _RESULT_NS, late)
+        write(lambda: self._owner.post(go_on))
 
     def _leave(self, order: Order) -> None:
         order.stage = Stage.LEAVING
@@ -205,6 +233,14 @@ class Settlement:
             self._acknowledge(order)
         else:
             forgotten(order)
+        self._let_in(waiting)
+
+    def _settle_left(self, order: Order) -> None:
+        waiting = self._leaving.pop(order.identity, [])
+        self.settle(order)
+        self._let_in(waiting)
+
+    def _let_in(self, waiting: list[Order]) -> None:
         for copy in waiting:
             if not copy.delivery.stale:
                 self._admit(copy)
