@@ -3,8 +3,8 @@
 Starlette, FastAPI and Litestar hand it to anyio's worker threads, 40 of them that fight for the GIL. Here each such
 function is learned by its name:
 
-- one that computes for over `heavy_ms` and does not block goes to the heavy lane: one thread, in order, the interval
-  short meanwhile
+- one that computes for over `heavy_ms` and does not block goes to the heavy lane: one thread, in order, with others
+  beside a long call, the interval short meanwhile
 - everything else (short, blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads
   instead of 40 unless the application has set its own limit; there it is a job whose heavy phases take turns with the
   lane's. What is learned to be short (health, a response's serialization) has some threads more: it never waits for
