@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import ctypes
+import os
 import random
 import statistics
 import threading
@@ -484,30 +486,81 @@ def test_blocking_functions_have_more_threads_than_anyio_gives_unless_the_applic
     served(fastapi.FastAPI(), program)
 
 
-def test_what_is_short_never_waits_for_the_threads_that_block() -> None:
+async def asked_while_threads_block(client: Any, path: str, threads: int) -> list[Any]:
+    """Ask 20 times while this many functions wait on threads."""
+    from anyio import to_thread
+
+    over = threading.Event()
+    async with anyio.create_task_group() as group:
+        for _ in range(threads):
+            group.start_soon(to_thread.run_sync, over.wait)
+        try:
+            await asyncio.sleep(0.05)
+            answers = [asyncio.wait_for(client.get(path), work.LONGEST_S / 4) for _ in range(20)]
+            return [each.json() for each in await asyncio.gather(*answers)]
+        finally:
+            over.set()
+
+
+@pytest.mark.parametrize("threads_of_its_own", [0])
+def test_what_is_short_never_waits_for_the_threads_that_block(threads_of_its_own: int) -> None:
     from anyio import to_thread
 
     app = fastapi.FastAPI()
-    over = threading.Event()
 
     @app.get("/alive")
     def alive() -> str:
         return "yes"
 
     async def program(client: Any) -> None:
+        if threads_of_its_own:
+            to_thread.current_default_thread_limiter().total_tokens = threads_of_its_own
         for _ in range(5):
             await client.get("/alive")
-        async with anyio.create_task_group() as group:
-            for _ in range(80):
-                group.start_soon(to_thread.run_sync, over.wait)
-            try:
-                await asyncio.sleep(0.05)
-                answers = [asyncio.wait_for(client.get("/alive"), work.LONGEST_S / 4) for _ in range(20)]
-                assert [each.json() for each in await asyncio.gather(*answers)] == ["yes"] * 20
-            finally:
-                over.set()
+        assert await asked_while_threads_block(client, "/alive", 80) == ["yes"] * 20
 
     served(app, program)
+
+
+def test_what_is_short_stays_so_while_others_compute() -> None:
+    app = fastapi.FastAPI()
+
+    @app.get("/ready")
+    def ready() -> str:
+        work.burn(2)
+        for _ in range(3):
+            os.stat("/")  # Gives the GIL up, and has to wait for it.
+        return "yes"
+
+    @app.get("/mixed")
+    def mixed() -> str:
+        work.burn(20)
+        time.sleep(0.01)
+        work.burn(20)
+        return "done"
+
+    async def program(client: Any) -> None:
+        for path in ("/mixed", "/ready") * 5:
+            await client.get(path)
+        for _ in range(4):
+            others = [asyncio.ensure_future(client.get("/mixed")) for _ in range(4)]
+            await asyncio.gather(*[client.get("/ready") for _ in range(5)])
+            await asyncio.gather(*others)
+        assert await asked_while_threads_block(client, "/ready", 80) == ["yes"] * 20
+
+    served(app, program)
+
+
+def test_what_blocks_where_nobody_sees_it_is_not_short() -> None:
+    def in_c() -> None:
+        ctypes.CDLL(None).usleep(30_000)
+
+    async def program(_: Any) -> None:
+        for _ in range(5):
+            await anyio.to_thread.run_sync(in_c)
+        assert not placed_calls.placement().is_short(asgi_threads.name_of(in_c))
+
+    served(fastapi.FastAPI(), program)
 
 
 def test_the_default_limiter_counts_the_threads_that_block() -> None:

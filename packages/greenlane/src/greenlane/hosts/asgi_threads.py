@@ -8,7 +8,7 @@ function is learned by its name:
 - everything else (short, blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads
   instead of 40 unless the application has set its own limit; there it is a job whose heavy phases take turns with the
   lane's. What is learned to be short (health, a response's serialization) has some threads more: it never waits for
-  the end of those that block or compute
+  the end of those that block or compute. Short is what neither computes nor blocks for over `heavy_ms`
 
 Nothing runs on the loop's own thread but what `@greenlane.light` marks. What is called with a limiter of its own stays
 as it is. As with anyio, a cancelled request waits for its function once that has begun: what it depends on must not be
@@ -40,7 +40,7 @@ __all__ = ["place"]
 _limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any, Any, Any]]] = weakref.WeakKeyDictionary()
 #: anyio's own number of threads: an application that wants another one has said so.
 _ANYIO_THREADS: Final = 40
-#: Threads that only what is short may have beside these. Arbitrary: at 1 ms a call more than a loop can hand over.
+#: Threads that only what is short may have beside these. Arbitrary: at 4 ms a call 2,000 a second.
 _SHORT_THREADS: Final = 8
 
 
