@@ -502,7 +502,7 @@ async def asked_while_threads_block(client: Any, path: str, threads: int) -> lis
             over.set()
 
 
-@pytest.mark.parametrize("threads_of_its_own", [0])
+@pytest.mark.parametrize("threads_of_its_own", [0, 70])
 def test_what_is_short_never_waits_for_the_threads_that_block(threads_of_its_own: int) -> None:
     from anyio import to_thread
 
