@@ -14,7 +14,7 @@ from greenlane.policy.placed import QueueRule
 
 
 def _native_threads(most_waiting: int) -> Executor:
-    return NativeThreads(QueueRule(threads=1, most_waiting=most_waiting))
+    return NativeThreads(QueueRule(threads=1, most_waiting=most_waiting, share_ns=400_000_000))
 
 
 def _process_workers(most_waiting: int) -> Executor:

@@ -17,8 +17,8 @@ from greenlane.placement import Call, NativeThreads, State
 from greenlane.policy.placed import QueueRule
 
 
-def lane(threads: int = 1) -> NativeThreads:
-    return NativeThreads(QueueRule(threads, most_waiting=100))
+def lane(threads: int = 1, share_ms: int = 400) -> NativeThreads:
+    return NativeThreads(QueueRule(threads, most_waiting=100, share_ns=share_ms * 1_000_000))
 
 
 def order(calls: list[tuple[int, int]]) -> list[int]:
@@ -26,7 +26,10 @@ def order(calls: list[tuple[int, int]]) -> list[int]:
     ran: list[int] = []
     gate = threading.Event()
     given = lane()
-    first = Call(lambda: (gate.set(), work.burn(5), until(lambda: len(given._waiting) == len(calls))))
+    # Expected to be so short that none begins beside it.
+    first = Call(
+        lambda: (gate.set(), work.burn(5), until(lambda: len(given._waiting) == len(calls))), expected_ns=10**6
+    )
     given.submit(first)
     assert gate.wait(10)
     for number, (due_s, expected_ms) in enumerate(calls):
@@ -65,6 +68,43 @@ def test_calls_share_one_thread_and_never_overlap() -> None:
     given.close(1)
 
 
+def ends_beside(given: NativeThreads, first: Call, others: list[Call]) -> bool:
+    """Whether calls that come after the first has begun end before it."""
+    given.submit(first)
+    until(lambda: first.state is State.RUNNING)
+    for call in others:
+        given.submit(call)
+    until(lambda: all(call.state is State.FINISHED for call in others))
+    return first.state is State.RUNNING
+
+
+def test_calls_begin_beside_one_that_has_used_its_share(tmp_path: Path) -> None:
+    given, let_go = lane(share_ms=20), tmp_path / "let go"
+    first = Call(work.held, (tmp_path / "begun", let_go))
+    assert ends_beside(given, first, [Call(work.burn, (5,)) for _ in range(8)])
+    let_go.touch()
+    until(lambda: given.stats().running == 0 and not given._shares_watched)
+    until(lambda: given.stats().workers <= 2)  # More than are kept end.
+    given.close(1)
+
+
+@pytest.mark.slow
+def test_one_that_is_known_to_be_long_has_a_quarter_of_a_share() -> None:
+    given, long_ns = lane(share_ms=1200), 2400 * 10**6
+    assert ends_beside(
+        given, Call(work.burn, (1000,), expected_ns=long_ns), [Call(work.burn, (5,), expected_ns=long_ns)]
+    )
+    given.close(10)
+
+
+def test_a_short_call_begins_beside_a_long_one(tmp_path: Path) -> None:
+    given, let_go = lane(share_ms=60_000), tmp_path / "let go"
+    first = Call(work.held, (tmp_path / "begun", let_go), expected_ns=900 * 10**6)
+    assert ends_beside(given, first, [Call(work.burn, (5,), expected_ns=5 * 10**6)])
+    let_go.touch()
+    given.close(10)
+
+
 def test_on_a_lane_of_two_threads_two_calls_run_at_once() -> None:
     given = lane(threads=2)
     meeting = threading.Barrier(2)
@@ -83,7 +123,8 @@ def test_a_call_that_stands_still_lends_its_place_so_that_calls_may_wait_for_eac
     given.submit(sets)
     until(lambda: waits.state is State.FINISHED)
     assert waits.result() is True
-    until(lambda: given.stats().workers == 1)
+    until(lambda: given.stats().running == 0)
+    assert given.stats().workers == 2, "one takes turns, and one is kept for a short call beside a long one"
     given.close(1)
 
 

@@ -3,12 +3,13 @@
 Starlette, FastAPI and Litestar hand it to anyio's worker threads, 40 of them that fight for the GIL. Here each such
 function is learned by its name:
 
-- one that computes for over `heavy_ms` and does not block goes to the heavy lane: one thread, in order, the interval
-  short meanwhile
+- one that computes for over `heavy_ms` and does not block goes to the heavy lane: one thread, in order, with others
+  beside a long call, the interval short meanwhile
 - everything else (short, blocking I/O, both mixed, too new to know) stays with anyio, on up to `threads` threads
   instead of 40 unless the application has set its own limit; there it is a job whose heavy phases take turns with the
-  lane's. What is learned to be short (health, a response's serialization) has some threads more: it never waits for
-  the end of those that block or compute
+  lane's. What is learned to be short (health, a response's serialization: it neither computes nor blocks for over
+  `heavy_ms`) has some threads more: unless the application has set a lower limit, it never waits for the end of those
+  that block or compute
 
 Nothing runs on the loop's own thread but what `@greenlane.light` marks. What is called with a limiter of its own stays
 as it is. As with anyio, a cancelled request waits for its function once that has begun: what it depends on must not be
@@ -38,9 +39,9 @@ __all__ = ["place"]
 #: Loop -> (anyio's limiter; ours for what goes beyond, or None; ours for what is short; what anyio raises when it is
 #: full).
 _limiters: Final[weakref.WeakKeyDictionary[Any, tuple[Any, Any, Any, Any]]] = weakref.WeakKeyDictionary()
-#: anyio's own number of threads: an application that wants another one has said so.
+#: anyio's own number of threads: an application that wants another one has said so, and may rely on having no more.
 _ANYIO_THREADS: Final = 40
-#: Threads that only what is short may have beside these. Arbitrary: at 1 ms a call more than a loop can hand over.
+#: Threads that only what is short may have beside these. Arbitrary: at 4 ms a call 2,000 a second.
 _SHORT_THREADS: Final = 8
 
 
@@ -90,8 +91,8 @@ def _tokens(loop: Any, anyio: Any, *, short: bool) -> _Tokens | None:
         more = anyio.CapacityLimiter(beyond) if beyond > 0 else None
         found = _limiters[loop] = default, more, anyio.CapacityLimiter(_SHORT_THREADS), anyio.WouldBlock
     default, more, kept, full = found
-    beside = kept if short else more
-    if beside is None or default.total_tokens != _ANYIO_THREADS:
+    beside = kept if short else more if default.total_tokens == _ANYIO_THREADS else None
+    if beside is None or default.total_tokens < _ANYIO_THREADS:
         return None
     return _Tokens(default, beside, full)
 

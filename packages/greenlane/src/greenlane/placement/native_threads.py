@@ -1,7 +1,9 @@
 """The heavy lane: calls take turns on one real thread (on free-threaded builds: on as many as there are permits).
 
 Why one: under the GIL a second thread that computes speeds nothing up, and the loop then competes with two of them.
-Who is next is decided by core's permit queue: its holders are the calls that run, its waiters those that wait.
+Who is next is decided by core's permit queue: its holders are the calls that run, its waiters those that wait. By the
+rules of heavy phases on threads, a short call begins beside a long one, and the next calls begin beside one that has
+used its share of CPU. Each of them runs on one more thread, and takes turns there as a job of the permits.
 
 A call that stands still (it sleeps, or waits for another call) must not stop the lane: while calls wait, a watching
 thread looks whether those that run use CPU, and lends the place of one that does not to the next call, on one more
@@ -43,6 +45,10 @@ __all__ = ["NativeThreads"]
 _LOOK_NS: Final = 20_000_000
 _STILL_NS: Final = 5_000
 _STILL_LOOKS: Final = 3
+#: How often calls that compute are looked at for what they have used. That takes the GIL: it costs them 0.2 %.
+_SHARES_LOOK_S: Final = 0.05
+#: A call that is expected to take this many shares has a quarter of one, as a phase of a thread has.
+_LONG: Final = 2
 #: Threads besides those of the rule, for calls whose place has been lent. Arbitrary: who places what waits for I/O on
 #: the heavy lane gets some of it done, and no flood of threads.
 _MOST_LENT: Final = 32
@@ -52,10 +58,12 @@ _NAME: Final = "greenlane-lane"
 class _Thread:
     """One thread: the call that it runs, and the lock that it sleeps on."""
 
-    __slots__ = ("call", "coming", "lent", "thread", "wake")
+    __slots__ = ("call", "coming", "from_cpu_ns", "lent", "thread", "wake")
 
     def __init__(self) -> None:
         self.call: Call | None = None
+        # Its CPU clock when the call began.
+        self.from_cpu_ns = 0
         # The kernel's number of the thread; 0 = it has not begun yet.
         self.thread = 0
         self.lent = False
@@ -164,13 +172,13 @@ class NativeThreads:
         # Nobody releases it: acquiring it with a timeout sleeps, also where gevent has replaced `time.sleep`.
         self._sleep = allocate_lock()
         self._sleep.acquire()
-        self._queue = PermitQueue(self._rule.threads, express=False)
+        self._queue = PermitQueue(self._rule.threads, express=True)
         self._ticket = 0
         self._waiting: dict[int, Call] = {}
         self._ready: deque[Call] = deque()
         self._workers: set[_Thread] = set()
         self._idle: list[_Thread] = []
-        self._watched = False
+        self._watched = self._shares_watched = False
         self._standing = Standing()
         self._shed = 0
         self._by_state = dict.fromkeys(State, 0)
@@ -189,12 +197,16 @@ class NativeThreads:
             self._workers.update(to_start)
             watch = bool(self._waiting) and not self._watched
             self._watched |= watch
+            share = bool(self._waiting) and not self._shares_watched
+            self._shares_watched |= share
         for worker in to_wake:
             worker.wake.release()
         for worker in to_start:
             self._start(worker)
         if watch:
             start_new_thread(self._watch, ())
+        if share:
+            start_new_thread(self._watch_shares, ())
 
     def _start(self, worker: _Thread) -> None:
         try:
@@ -235,10 +247,11 @@ class NativeThreads:
                     self._standing.change()
                 if self._ready:
                     call = self._ready.popleft()
-                    worker.call, worker.lent = call, False
-                    self._share(worker, call)
+                    worker.call, worker.lent, worker.from_cpu_ns = call, False, time.thread_time_ns()
+                    self._widen(worker, call)
                     return call
-                ends = self.closed or len(self._idle) >= self._rule.threads
+                # One more stays for a short call beside a long one: a thread that starts beside it takes 4 ms.
+                ends = self.closed or len(self._idle) > self._rule.threads
                 if not ends:
                     self._idle.append(worker)
             self._rests()
@@ -246,17 +259,17 @@ class NativeThreads:
                 return None
             worker.wake.acquire()
 
-    def _share(self, worker: _Thread, call: Call) -> None:
+    def _widen(self, worker: _Thread, call: Call) -> None:
         """Let others run beside a call that leaves the GIL to them. Holds the lock."""
         running = sum(other.call is not None for other in self._workers)
         if running < min(call.width, self._rule.threads + _MOST_LENT):
-            self._lend(worker, call)
+            self._lend(worker, self._queue.lend(call.ticket))
 
-    def _lend(self, worker: _Thread, call: Call) -> None:
-        """Let the next call begin beside one that has its place. Holds the lock."""
+    def _lend(self, worker: _Thread, granted: list[int]) -> None:
+        """Let the next calls begin beside one that has given its place on. Holds the lock."""
         worker.lent = True
         self._standing.change()
-        self._grant(self._queue.lend(call.ticket))
+        self._grant(granted)
 
     def _let_go(self, worker: _Thread) -> None:
         """Take the place from the call that has run here, for the next one. Holds the lock."""
@@ -320,10 +333,35 @@ class NativeThreads:
             call, cpu_ns = worker.call, _cpu_ns(thread)
             # It has not moved since: neither on, nor to another call.
             if call is not None and cpu_ns is not None and before_ns is not None and cpu_ns - before_ns < _STILL_NS:
-                if len(self._workers) < self._rule.threads + _MOST_LENT:
-                    self._lend(worker, call)
+                if self._has_room():
+                    self._lend(worker, self._queue.lend(call.ticket))
         if cpu_ns is None:
             self._leave(worker)
+
+    def _watch_shares(self) -> None:
+        """Let others begin beside calls that have used their share, until none waits."""
+        mine = self._lock
+        while self._lock is mine:
+            with mine:
+                if not self._waiting:
+                    self._shares_watched = False
+                    return
+                for worker in self._workers:
+                    call = worker.call
+                    if call is not None and not worker.lent and self._has_room() and self._has_used_share(worker, call):
+                        self._lend(worker, self._queue.share(call.ticket))
+            self._staff()
+            self._sleep.acquire(timeout=_SHARES_LOOK_S)
+
+    def _has_used_share(self, worker: _Thread, call: Call) -> bool:
+        share_ns = self._rule.share_ns
+        if call.expected_ns >= _LONG * share_ns:
+            share_ns //= 4
+        cpu_ns = _cpu_ns(worker.thread)
+        return cpu_ns is not None and cpu_ns - worker.from_cpu_ns >= share_ns
+
+    def _has_room(self) -> bool:
+        return len(self._workers) < self._rule.threads + _MOST_LENT
 
 
 def _closed() -> PlacementError:

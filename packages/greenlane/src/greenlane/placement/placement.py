@@ -68,6 +68,9 @@ _ELSEWHERE: Final = ("process", "cluster")
 #: A call that has used less than 1 / this of its time as CPU has blocked where no probe sees it. Not less
 #: parts: a crowded machine, or a throttled container, gives who computes no more than this.
 _LEAST_CPU: Final = 8
+#: In less time than this it may as well have waited for the GIL: whenever it gives that up, it waits for a turn of each
+#: thread that computes. Arbitrary: five times with four of them, at an interval of 1 ms.
+_GIL_NS: Final = 20_000_000
 #: How often a call that is measured is looked at: each look interrupts it, and one of 2 ms needs more than two.
 _LOOK_NS: Final = 250_000
 
@@ -102,10 +105,12 @@ class Placement:
         self._kept: Mapping[str, StoredChoice] = {}
         self._interval_ns = round(settings.interval_ms * 1e6)
         self._most_names = settings.max_routes
-        # By how long their calls keep a loop, and by the CPU that they use of one.
+        # By how long their calls keep a loop, by the CPU that they use, and by how long they keep a thread because of
+        # what they do: compute, or block.
         self._profiles: dict[str, CallProfile] = {}
         self._heavy_rule = CallRule.heavy(settings)
         self._computing: dict[str, CallProfile] = {}
+        self._keeping: dict[str, CallProfile] = {}
         self._pinned: tuple[Permits | None, set[str]] = (None, set())
         self._reset_state()
         in_forked_child(self._reset_state)
@@ -183,8 +188,8 @@ class Placement:
         )
 
     def is_short(self, name: str) -> bool:
-        """Whether a function, by name, is learned to take no longer than what may run where its caller is."""
-        profile = self._profiles.get(name)
+        """Whether a function, by name, is learned neither to be heavy nor to block for as long as that."""
+        profile = self._keeping.get(name)
         return profile is not None and profile.weight() == "light"
 
     def mode(self, name: str) -> str:
@@ -479,6 +484,10 @@ class Placement:
         computed = phases <= 1 and cpu_ns * _LEAST_CPU >= took_ns
         self._profile(name).update(took_ns, computed)
         self._of(self._computing, name, self._heavy_rule).update(cpu_ns, computed)
+        blocked = phases > 1 or (not computed and took_ns > _GIL_NS)
+        # At most twice the limit: one call that took long by chance sends none away, as it does from a loop.
+        keeps_ns = min(took_ns if blocked else cpu_ns, 2 * self._heavy_rule.light_ns)
+        self._of(self._keeping, name, self._heavy_rule).update(keeps_ns)
 
     def _permits_for(self, name: str) -> Permits:
         """Give the permits, which know this function as heavy: on the lane all take turns but trifles."""

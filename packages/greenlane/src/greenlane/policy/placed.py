@@ -68,11 +68,17 @@ class QueueRule:
     threads: int
     # Calls that may wait; the next one is refused. None = any number.
     most_waiting: int | None
+    # CPU after which others begin beside a call.
+    share_ns: int
 
     @classmethod
     def of(cls, settings: Settings) -> QueueRule:
         """Translate settings."""
-        return cls(threads=permits_of(settings), most_waiting=settings.placed_queue)
+        return cls(
+            threads=permits_of(settings),
+            most_waiting=settings.placed_queue,
+            share_ns=round(settings.share_ms * _NS_PER_MS),
+        )
 
 
 def workers_of(settings: Settings, cores: int = 0) -> int:
