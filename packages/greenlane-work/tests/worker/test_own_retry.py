@@ -89,7 +89,7 @@ def test_outside_of_an_orders_run_celerys_way_is_kept() -> None:
 class Program:
     """An app whose `send_task` meets these errors, one a call, and then publishes."""
 
-    connection_for_write = Task.app.connection_for_write
+    connection_for_write, backend = Task.app.connection_for_write, Task.app.backend
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)

@@ -28,6 +28,7 @@ from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
 from greenlane_work.worker.own_retry import chords_fire, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
+from greenlane_work.worker.states import bear_its_absence
 
 __all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
 
@@ -182,6 +183,7 @@ class Execution:
         wait_for_the_broker(task)
         followers_wait(task.app)
         chords_fire(task.app)
+        bear_its_absence(type(task.backend))
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:

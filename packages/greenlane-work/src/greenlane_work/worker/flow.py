@@ -341,8 +341,7 @@ class OrderFlow:
         elif isinstance(error, Again):
             self._once_more(order, error)
         elif isinstance(error, Retry) or order.retried:
-            # Its copy, with the next number of retries, was published and confirmed by the task; another error says
-            # that the result backend did not take the state.
+            # Its copy, with the next number of retries, was published and confirmed by the task.
             self.totals.retried += 1
             self.settlement.settle(order)
             why = error.exc if isinstance(error, Retry) else error
@@ -364,9 +363,9 @@ class OrderFlow:
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
-        if not away(order.request.task, error):
-            order.attempts += 1
-        at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
+        waits = away(order.request.task, error)
+        order.attempts += not waits
+        at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts)
         if at_ns is None:
             return False
         if order.delivery.stale:
