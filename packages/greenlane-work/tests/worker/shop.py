@@ -181,9 +181,10 @@ def poison(order: str, merchant: str = "m") -> None:
 
 
 @task
-def unsent(order: str, merchant: str = "m") -> None:
+def unsent(order: str, merchant: str = "m", seconds: float = 0.0) -> None:
     """Knows that nothing was sent, twice."""
     effect("begin", order)
+    time.sleep(seconds)
     if effects("begin", order) <= 2:
         raise NotSent("no room in the pool")
     effect("end", order)

@@ -240,7 +240,9 @@ class Execution:
         if not self._store.holds_since_begin(token):
             self.counts.store_waits += 1
             order.attempts -= 1
-            self._store.failed(_store_key(order), "not called: the lease had run out", token=token)
+            from greenlane_work.store import Kind
+
+            order.untold = (Kind.FAILED, {"reason": "not called: the lease had run out", "token": token})
             raise self._wait(_AGAIN_S, None)
 
     def in_doubt(self, order: Order, reason: str) -> None:
@@ -348,16 +350,14 @@ class Execution:
         if self._store is not None:
             from greenlane_work.store import Kind
 
-            key = _store_key(order)
-            if isinstance(error, Ignore):
-                self._store.done(key, packed(None), token=token)
-            elif isinstance(error, Retry) and token == order.token:
-                # The next attempt is at the broker. It begins when Celery has written that this one is tried again, or
-                # that could overwrite its result.
-                what = {"reason": self.said(error), "token": token}
-                order.untold = (Kind.FAILED if no_effect else Kind.UNKNOWN, what)
+            kind = Kind.DONE if isinstance(error, Ignore) else Kind.FAILED if no_effect else Kind.UNKNOWN
+            what = {"result": packed(None)} if kind is Kind.DONE else {"reason": self.said(error)}
+            if token == order.token:
+                # When the run has ended: a soft limit does not end a wait for the store here, and the next attempt of
+                # `self.retry` begins when Celery has written RETRY, or that could overwrite its result.
+                order.untold = (kind, {**what, "token": token})
             else:
-                (self._store.failed if no_effect else self._store.unknown)(key, self.said(error), token=token)
+                self._store.submit(kind, _store_key(order), lambda _answer: None, **what, token=token)
         self._again(order, task, error, self.attempts_of(order, error))
 
     def attempts_of(self, order: Order, error: BaseException) -> int:
