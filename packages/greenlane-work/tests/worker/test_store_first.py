@@ -70,3 +70,24 @@ def test_a_retry_that_is_asked_for_survives_a_soft_limit_while_the_store_is_away
     eventually(lambda: "u" in site.ended())
     assert (site.written()["begin u"], site.dead()) == (3, [])
     assert "soft time limit" not in worker.output
+
+
+@pytest.mark.parametrize("mode", ["--threads", "--green"])
+def test_a_hard_limit_while_the_store_is_away_repeats_no_call_that_is_over(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, mode: str
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    store = ("--task-store", f"sqlite:///{tmp_path}/orders.db")
+    worker = site.worker(mode, *store, "--task-hard-limit-s", "1.5", "--task-attempts", "1")
+    for task in ("send", "own_retry"):
+        site.publish(task, task, seconds=0.7)
+    eventually(lambda: site.written()["begin send"] == site.written()["begin own_retry"] == 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        eventually(lambda: worker.output.count("hard time limit of 1.5 s") >= 2)
+        held.execute("ROLLBACK")
+    eventually(lambda: {"send", "own_retry"} <= site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.written()["begin send"], site.written()["begin own_retry"]) == (1, 2)
+    assert (site.left(), site.dead()) == (0, [])

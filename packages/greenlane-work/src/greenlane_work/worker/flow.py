@@ -313,9 +313,14 @@ class OrderFlow:
         self.turn()
 
     def _given_up(self, order: Order, reason: str) -> None:
+        self.execution.tell(order, lambda _error: None)  # its run may be ended before it does
+        self.execution.in_doubt(order, reason)
+        if order.retried or order.kept is not None:
+            # The call is over: the store, the broker or the result backend is waited for.
+            self._ended(order, (1, TimeLimitExceeded(reason), UNTRACED))
+            return
         self.parked.ended(order, CallOutcome.TIMED_OUT)
         self.probes.ended(order, well=False)
-        self.execution.in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
@@ -345,7 +350,7 @@ class OrderFlow:
             self.totals.retried += 1
             self.settlement.settle(order)
             why = error.exc if isinstance(error, Retry) else error
-            tell(request, "task-retried", exception=repr(why), traceback=str(info.traceback))
+            tell(request, "task-retried", exception=repr(why), traceback=str(getattr(info, "traceback", "")))
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)
@@ -363,7 +368,7 @@ class OrderFlow:
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
-        waits = away(order.request.task, error)
+        waits = isinstance(error, TimeLimitExceeded) or away(order.request.task, error)
         order.attempts += not waits
         at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts)
         if at_ns is None:
