@@ -333,6 +333,19 @@ def many_retries(order: str, failures: int, merchant: str = "m") -> None:
     flaky.run(order, failures, merchant)
 
 
+@task(bind=True, max_retries=None, greenlane_retries=1)
+def retried_both_ways(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+    """Is tried again by Celery, twice, and once more for the reason that is its name."""
+    effect("begin", order)
+    if self.request.retries < 2:
+        raise self.retry(countdown=0)
+    if effects("begin", order) == 3:
+        if order == "hangs":
+            time.sleep(3)
+        raise NotSent() if order == "unsent" else ConnectionResetError("the merchant hung up")
+    effect("end", order)
+
+
 @task(greenlane_retries=4)
 def our_retries(order: str, failures: int, merchant: str = "m") -> None:
     """Is tried again by the worker."""

@@ -276,7 +276,7 @@ class Execution:
         order.waits = 0
         order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
-        if order.attempts > self._most_of(task):
+        if self._retrying.attempts(order) > self._most:
             return self._given_up(order, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
@@ -309,10 +309,6 @@ class Execution:
         order.history = tried_of(self._store.history(key)) or order.history
         (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
         raise Dead(f"begun {order.attempts - 1} times; {told}")
-
-    def _most_of(self, task: Any) -> int:
-        """Attempts that there may be. Celery bounds its own retries, so these come on top."""
-        return self._most + (task.request.retries or 0)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """The end of the last attempt is unknown: ask the upstream or the store."""

@@ -82,7 +82,7 @@ class OrderFlow:
         self.parked.providers = providers
         self.settlement = Settlement(owner, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
-        self._retrying = Retrying(settings, self.totals)
+        self._retrying = Retrying(settings, self.totals, stored=store is not None)
         self._return_pacing = ReturnPacing(settings.task_keys)
         self._alarm = Alarm(owner)
         if shared is not None:
@@ -415,7 +415,7 @@ class OrderFlow:
 
     def _spent(self, order: Order, attempts: int) -> str:
         """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
-        if order.deadline_at and order.attempts < attempts:
+        if order.deadline_at and self._retrying.attempts(order) < attempts:
             return "deadline"
         return "attempts"
 
