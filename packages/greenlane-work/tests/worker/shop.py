@@ -181,9 +181,10 @@ def poison(order: str, merchant: str = "m") -> None:
 
 
 @task
-def unsent(order: str, merchant: str = "m") -> None:
+def unsent(order: str, merchant: str = "m", seconds: float = 0.0) -> None:
     """Knows that nothing was sent, twice."""
     effect("begin", order)
+    time.sleep(seconds)
     if effects("begin", order) <= 2:
         raise NotSent("no room in the pool")
     effect("end", order)
@@ -330,6 +331,19 @@ def celerys_retries(order: str, failures: int, merchant: str = "m") -> None:
 def many_retries(order: str, failures: int, merchant: str = "m") -> None:
     """Likewise, more often than an order may be begun for other reasons."""
     flaky.run(order, failures, merchant)
+
+
+@task(bind=True, max_retries=None, greenlane_retries=1)
+def retried_both_ways(self, order: str, merchant: str = "m") -> None:  # type: ignore[no-untyped-def]
+    """Is tried again by Celery, twice, and once more for the reason that is its name."""
+    effect("begin", order)
+    if self.request.retries < 2:
+        raise self.retry(countdown=0)
+    if effects("begin", order) == 3:
+        if order == "hangs":
+            time.sleep(3)
+        raise NotSent() if order == "unsent" else ConnectionResetError("the merchant hung up")
+    effect("end", order)
 
 
 @task(greenlane_retries=4)

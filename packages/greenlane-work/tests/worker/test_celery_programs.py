@@ -163,6 +163,16 @@ def test_a_task_that_raises_is_run_as_often_as_celery_runs_it_and_more_where_it_
             assert site.written()[f"begin {order}"] == runs
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_celerys_own_retries_use_up_no_attempts(site: Site, stored: bool) -> None:
+    store = ("--task-store", f"sqlite:///{site.folder}/orders.db") if stored else ()
+    site.worker(*store, "--task-attempts", "2", "--task-hard-limit-s", "1")
+    site.publish("retried_both_ways", "raises", "unsent", "hangs")
+    eventually(lambda: site.ended() == {"raises", "unsent", "hangs"}, timeout_s=15)
+    assert [site.written()[f"begin {name}"] for name in ("raises", "unsent", "hangs")] == [4, 4, 4]
+    assert site.dead() == []
+
+
 def test_without_a_store_too_an_order_is_asked_about_before_it_is_sent_again(site: Site) -> None:
     brief, transport = quickly_given_back(site)
     first = site.worker(*brief, TRANSPORT=transport)

@@ -89,7 +89,7 @@ def test_outside_of_an_orders_run_celerys_way_is_kept() -> None:
 class Program:
     """An app whose `send_task` meets these errors, one a call, and then publishes."""
 
-    connection_for_write = Task.app.connection_for_write
+    connection_for_write, backend = Task.app.connection_for_write, Task.app.backend
 
     def __init__(self, *errors: Exception) -> None:
         self.errors = list(errors)
@@ -149,7 +149,7 @@ def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(tmp_path
     url = f"sqlite:///{tmp_path}/orders.db"
     store, other = open_store(url), open_store(url)
     settings = WorkSettings(task_key="args.0")
-    execution = Execution(store, Retrying(settings, Totals()), settings, lambda _order, _error: None)
+    execution = Execution(store, Retrying(settings, Totals(), stored=True), settings, lambda _order, _error: None)
 
     @Task.app.task(name="retried", bind=True, lazy=False)  # type: ignore[untyped-decorator]
     def retried(_task: object) -> None:
@@ -187,7 +187,7 @@ def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order
         raise AssertionError(f"{name} is not called again")
 
     settings = WorkSettings(task_key="args.0")
-    execution = Execution(None, Retrying(settings, Totals()), settings, lambda _order, _error: None)
+    execution = Execution(None, Retrying(settings, Totals(), stored=False), settings, lambda _order, _error: None)
     execution.wrap(mail)
     mail.push_request(id="a", called_directly=False, is_eager=False)
     order.request = mail.request

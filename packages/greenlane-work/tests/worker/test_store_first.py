@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,41 @@ def test_an_order_that_is_done_is_acknowledged_only_when_the_store_knows(
         os.kill(worker.pid, signal.SIGKILL)
         held.execute("ROLLBACK")
     eventually(lambda: site.left() == 1)
+
+
+def test_a_retry_that_is_asked_for_survives_a_soft_limit_while_the_store_is_away(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    store = ("--task-store", f"sqlite:///{tmp_path}/orders.db")
+    worker = site.worker(*store, "--task-soft-limit-s", "1.5", "--task-hard-limit-s", "30")
+    site.publish("unsent", "u", seconds=0.7)
+    eventually(lambda: site.written()["begin u"] == 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        time.sleep(2.5)  # it says that nothing was sent, and then it meets its limit
+        held.execute("ROLLBACK")
+    eventually(lambda: "u" in site.ended())
+    assert (site.written()["begin u"], site.dead()) == (3, [])
+    assert "soft time limit" not in worker.output
+
+
+@pytest.mark.parametrize("mode", ["--threads", "--green"])
+def test_a_hard_limit_while_the_store_is_away_repeats_no_call_that_is_over(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, mode: str
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    store = ("--task-store", f"sqlite:///{tmp_path}/orders.db")
+    worker = site.worker(mode, *store, "--task-hard-limit-s", "1.5", "--task-attempts", "1")
+    for task in ("send", "own_retry"):
+        site.publish(task, task, seconds=0.7)
+    eventually(lambda: site.written()["begin send"] == site.written()["begin own_retry"] == 1)
+    with contextlib.closing(sqlite3.connect(tmp_path / "orders.db", isolation_level=None)) as held:
+        held.execute("BEGIN IMMEDIATE")
+        eventually(lambda: worker.output.count("hard time limit of 1.5 s") >= 2)
+        held.execute("ROLLBACK")
+    eventually(lambda: {"send", "own_retry"} <= site.ended())
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.written()["begin send"], site.written()["begin own_retry"]) == (1, 2)
+    assert (site.left(), site.dead()) == (0, [])

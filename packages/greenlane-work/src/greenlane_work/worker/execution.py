@@ -28,6 +28,7 @@ from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
 from greenlane_work.worker.own_retry import chords_fire, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
+from greenlane_work.worker.states import bear_its_absence
 
 __all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
 
@@ -182,6 +183,7 @@ class Execution:
         wait_for_the_broker(task)
         followers_wait(task.app)
         chords_fire(task.app)
+        bear_its_absence(type(task.backend))
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if order.kept is not None:
@@ -238,7 +240,9 @@ class Execution:
         if not self._store.holds_since_begin(token):
             self.counts.store_waits += 1
             order.attempts -= 1
-            self._store.failed(_store_key(order), "not called: the lease had run out", token=token)
+            from greenlane_work.store import Kind
+
+            order.untold = (Kind.FAILED, {"reason": "not called: the lease had run out", "token": token})
             raise self._wait(_AGAIN_S, None)
 
     def in_doubt(self, order: Order, reason: str) -> None:
@@ -272,7 +276,7 @@ class Execution:
         order.waits = 0
         order.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
-        if order.attempts > self._most_of(task):
+        if self._retrying.attempts(order) > self._most:
             return self._given_up(order, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
         if begun.state is State.UNKNOWN:
             return self._asked(order, task, args, kwargs)
@@ -305,10 +309,6 @@ class Execution:
         order.history = tried_of(self._store.history(key)) or order.history
         (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
         raise Dead(f"begun {order.attempts - 1} times; {told}")
-
-    def _most_of(self, task: Any) -> int:
-        """Attempts that there may be. Celery bounds its own retries, so these come on top."""
-        return self._most + (task.request.retries or 0)
 
     def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """The end of the last attempt is unknown: ask the upstream or the store."""
@@ -346,16 +346,14 @@ class Execution:
         if self._store is not None:
             from greenlane_work.store import Kind
 
-            key = _store_key(order)
-            if isinstance(error, Ignore):
-                self._store.done(key, packed(None), token=token)
-            elif isinstance(error, Retry) and token == order.token:
-                # The next attempt is at the broker. It begins when Celery has written that this one is tried again, or
-                # that could overwrite its result.
-                what = {"reason": self.said(error), "token": token}
-                order.untold = (Kind.FAILED if no_effect else Kind.UNKNOWN, what)
+            kind = Kind.DONE if isinstance(error, Ignore) else Kind.FAILED if no_effect else Kind.UNKNOWN
+            what = {"result": packed(None)} if kind is Kind.DONE else {"reason": self.said(error)}
+            if token == order.token:
+                # When the run has ended: a soft limit does not end a wait for the store here, and the next attempt of
+                # `self.retry` begins when Celery has written RETRY, or that could overwrite its result.
+                order.untold = (kind, {**what, "token": token})
             else:
-                (self._store.failed if no_effect else self._store.unknown)(key, self.said(error), token=token)
+                self._store.submit(kind, _store_key(order), lambda _answer: None, **what, token=token)
         self._again(order, task, error, self.attempts_of(order, error))
 
     def attempts_of(self, order: Order, error: BaseException) -> int:

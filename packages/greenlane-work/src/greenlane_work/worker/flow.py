@@ -89,7 +89,7 @@ class OrderFlow:
         self._alarm = Alarm(owner)
         self.settlement = Settlement(owner, self._alarm, self.totals, self._admit)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
-        self._retrying = Retrying(settings, self.totals)
+        self._retrying = Retrying(settings, self.totals, stored=store is not None)
         self._return_pacing = ReturnPacing(settings.task_keys)
         if shared is not None:
             from greenlane_work.worker.shares import SharedLimits  # it loads the store
@@ -330,9 +330,14 @@ class OrderFlow:
         self.turn()
 
     def _given_up(self, order: Order, reason: str) -> None:
+        self.execution.tell(order, lambda _error: None)  # its run may be ended before it does
+        self.execution.in_doubt(order, reason)
+        if order.retried or order.kept is not None:
+            # The call is over: the store, the broker or the result backend is waited for.
+            self._ended(order, (1, TimeLimitExceeded(reason), UNTRACED))
+            return
         self.parked.ended(order, CallOutcome.TIMED_OUT)
         self.probes.ended(order, well=False)
-        self.execution.in_doubt(order, reason)
         order.note("unknown", reason)
         at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
@@ -358,12 +363,11 @@ class OrderFlow:
         elif isinstance(error, Again):
             self._once_more(order, error)
         elif isinstance(error, Retry) or order.retried:
-            # Its copy, with the next number of retries, was published and confirmed by the task; another error says
-            # that the result backend did not take the state.
+            # Its copy, with the next number of retries, was published and confirmed by the task.
             self.totals.retried += 1
             self.settlement.settle(order)
             why = error.exc if isinstance(error, Retry) else error
-            tell(request, "task-retried", exception=repr(why), traceback=str(info.traceback))
+            tell(request, "task-retried", exception=repr(why), traceback=str(getattr(info, "traceback", "")))
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)
@@ -381,9 +385,9 @@ class OrderFlow:
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
-        if not away(order.request.task, error):
-            order.attempts += 1
-        at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
+        waits = isinstance(error, TimeLimitExceeded) or away(order.request.task, error)
+        order.attempts += not waits
+        at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts)
         if at_ns is None:
             return False
         if order.delivery.stale:
@@ -433,7 +437,7 @@ class OrderFlow:
 
     def _spent(self, order: Order, attempts: int) -> str:
         """What was spent that there is no further attempt: the deadline too, where the next one would be past it."""
-        if order.deadline_at and order.attempts < attempts:
+        if order.deadline_at and self._retrying.attempts(order) < attempts:
             return "deadline"
         return "attempts"
 

@@ -132,11 +132,12 @@ def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None
 
 
 def away(task: Any, reason: BaseException) -> bool:
-    """Whether the broker may take later what it does not take now."""
+    """Whether the broker, or the result backend, may take later what it does not take now."""
     return _away(task.app, reason)
 
 
 def _away(app: Any, reason: BaseException) -> bool:
     if isinstance(reason, (OperationalError, OSError, MessageNacked)):
         return True
-    return isinstance(reason, app.connection_for_write().connection_errors)
+    errors = (*app.connection_for_write().connection_errors, *getattr(app.backend, "connection_errors", ()))
+    return isinstance(reason, errors) and not isinstance(reason, KeyError)  # kombu counts it among those of Redis

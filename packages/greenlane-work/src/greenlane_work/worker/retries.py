@@ -103,8 +103,10 @@ class RetryBudget:
 class Retrying:
     """Asked by the thread that an order failed on, told of successes by the owner of the channel."""
 
-    def __init__(self, settings: WorkSettings, totals: Totals) -> None:
+    def __init__(self, settings: WorkSettings, totals: Totals, *, stored: bool) -> None:
+        """`stored`: a store counts attempts, also those that were retries of Celery's."""
         self._totals = totals
+        self._stored = stored
         self._random = random.Random()
         self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s)
         self._share = settings.task_retry_budget_frac
@@ -119,6 +121,10 @@ class Retrying:
             with self._guard:
                 self._budget(key).succeeded(time.monotonic_ns())
 
+    def attempts(self, order: Order) -> int:
+        """Give how many attempts were made beside Celery's own retries, which Celery bounds."""
+        return order.attempts - (order.identity[2] if self._stored else 0)
+
     def again_ns(self, order: Order, attempts: int) -> int | None:
         """Give when a failed order is run again; None: its attempts or its deadline do not allow it. From any thread.
 
@@ -128,12 +134,13 @@ class Retrying:
             order: which has failed.
             attempts: as many as there may be.
         """
-        if RetryDelay.spent(order.attempts, attempts, time.time(), order.deadline_at):
+        made = self.attempts(order)
+        if RetryDelay.spent(made, attempts, time.time(), order.deadline_at):
             return None
         now_ns = time.monotonic_ns()
         remaining_s = order.remaining_s()
         most_s = math.inf if remaining_s is None else remaining_s
-        at_ns = now_ns + int(self._delay.delay_s(order.attempts, self._random.random(), most_s) * 1e9)
+        at_ns = now_ns + int(self._delay.delay_s(made, self._random.random(), most_s) * 1e9)
         with self._guard:
             ready_ns = self._budget(order.key).take(now_ns)
             if ready_ns > at_ns:

@@ -2,7 +2,7 @@
 
 Its message is acknowledged in no other case than these: it succeeded; it failed with what its task calls an answer
 (`throws`), or was revoked; its copy to be run elsewhere or later, or its dead letter, was confirmed by the broker; the
-task itself published its retry. A time limit settles nothing.
+task itself published its retry. A time limit by itself settles nothing.
 
 Everything here runs on the owner of the channel.
 """

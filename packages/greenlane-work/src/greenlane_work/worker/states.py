@@ -1,0 +1,63 @@
+"""The state of an order's task in a result backend that may be away.
+
+Celery takes each error of the backend for the task's own: the order would be dead though it is only tried again, or
+done. Where Celery cannot write down that a task has ended well it writes down that it has failed: its errbacks are
+called, and its chord fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from typing import Any, Final
+
+from celery.states import RETRY, STARTED
+
+from greenlane_work.order import Order, Stage, running
+
+__all__ = ["bear_its_absence"]
+
+_log = logging.getLogger("greenlane.work")
+
+_BORNE: Final = "__greenlane_borne__"
+#: Nobody waits for them.
+_PASSING: Final = (STARTED, RETRY)
+
+
+def bear_its_absence(backend: Any) -> None:
+    """Let an order's run bear that this class of result backends takes no state. Idempotent."""
+    store_result, mark_as_failure = backend.store_result, backend.mark_as_failure
+    if hasattr(mark_as_failure, _BORNE):
+        return
+
+    @functools.wraps(store_result)
+    def stores(self: Any, task_id: str, result: Any, state: str, *args: Any, **options: Any) -> Any:
+        if state not in _PASSING or _order(task_id) is None:
+            return store_result(self, task_id, result, state, *args, **options)
+        try:
+            return store_result(self, task_id, result, state, *args, **options)
+        except Exception as error:
+            _log.warning("the state %s of the task %s could not be written down: %r", state, task_id, error)
+            return result
+
+    @functools.wraps(mark_as_failure)
+    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
+        order = _order(task_id)
+        if order is None:
+            return mark_as_failure(self, task_id, exc, *args, **options)
+        if order.kept is None and not order.retried:
+            try:
+                return mark_as_failure(self, task_id, exc, *args, **options)
+            except Exception as error:
+                _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
+        raise exc  # for the flow: what could not be written or published is tried again, or written with the death
+
+    setattr(fails, _BORNE, True)
+    backend.store_result, backend.mark_as_failure = stores, fails
+
+
+def _order(task_id: str) -> Order | None:
+    """Give the order whose run this is, if that is its task; of one that is dead all that is left is to be written."""
+    order = running.get()
+    runs = order is not None and order.request.id == task_id and order.stage is not Stage.LEAVING
+    return order if runs else None

@@ -1,0 +1,60 @@
+"""A result backend that is away: no order is dead or called again for that, and nobody is told that one has failed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from tests.worker.relay import Relay
+from tests.worker.site import Site, eventually
+
+from tests.fixtures import StartProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.slow]
+
+
+def test_orders_wait_for_the_store_where_that_is_the_result_backend_too(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url)
+    with _relay(redis_url) as relay, site.app() as shop:
+        site.worker("--task-store", f"{_over(relay)}?may_forget=1", RESULTS=_over(relay))
+        assert shop.send.delay("first").get(timeout=20) == "sent first"
+        relay.cut()
+        results = [shop.send.delay(name) for name in "ab"]
+        time.sleep(7)  # longer than the store is waited for
+        relay.mend()
+        assert [result.get(timeout=20) for result in results] == ["sent a", "sent b"]
+    assert [site.written()[f"begin {name}"] for name in "ab"] == [1, 1]
+    assert site.dead() == []
+
+
+def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url)
+    names = ("single", "a", "b")
+    with _relay(redis_url) as relay, site.app() as shop:
+        site.worker("--task-attempts", "1", RESULTS=_over(relay))
+        single = shop.send.delay("single", seconds=1)
+        chord = shop.chord([shop.send.s(name, seconds=1) for name in "ab"])(shop.body.s("body"))
+        eventually(lambda: [site.written()[f"begin {name}"] for name in names] == [1, 1, 1])
+        relay.cut()
+        for answers in (shop.refused, shop.own_retry):
+            answers.delay(answers.__name__)
+        eventually(lambda: {*names, "own_retry"} <= site.ended() and site.written()["begin refused"] == 1)
+        time.sleep(1)
+        relay.mend()
+        assert single.get(timeout=20) == "sent single"
+        assert chord.get(timeout=20) is None
+    assert [site.written()[f"begin {name}"] for name in (*names, "refused", "own_retry")] == [1, 1, 1, 1, 2]
+    assert site.dead() == []
+
+
+def _relay(redis_url: str) -> Relay:
+    return Relay(int(redis_url.rpartition(":")[2].partition("/")[0]))
+
+
+def _over(relay: Relay) -> str:
+    return f"redis://127.0.0.1:{relay.port}/0"
