@@ -36,6 +36,11 @@ impl ThreadFace {
         self.gate.load(Ordering::Relaxed) != gate && self.gate.swap(gate, Ordering::Relaxed) != gate
     }
 
+    /// Whether `gate` is the one that has met the thread last.
+    pub fn is_known_to(&self, gate: u64) -> bool {
+        self.gate.load(Ordering::Relaxed) == gate
+    }
+
     /// Called on its own thread: it holds a permit from now on.
     pub fn runs_as(&self, state: usize) {
         self.state.store(state, Ordering::Relaxed);

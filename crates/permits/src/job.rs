@@ -33,7 +33,8 @@ pub struct Job {
     pub deadline_ns: u64,
     /// The permit in hand.
     ticket: Option<u64>,
-    /// Whether the phase runs without one because it is believed light, or its thread holds a lock: it may be charged.
+    /// Whether the phase runs without one because it is believed light, its thread holds a lock, or its wait was too
+    /// long: it may be charged.
     free: bool,
     /// How the phase goes.
     turn: Turn,
@@ -173,8 +174,11 @@ impl Job {
     fn ask_within_the_phase(&mut self, py: Python<'_>) {
         if self.away == 0 && self.ticket.is_none() {
             let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
-            self.give_back_charged();
+            let idle = self.give_back_charged();
             self.begin(py);
+            if idle && self.ticket.is_none() {
+                self.shared.restore_interval(py);
+            }
             self.from_ns = self.from_ns.saturating_sub(spent_ns);
         }
     }
@@ -274,6 +278,7 @@ impl Job {
             Ended::LetGo => add(&shared.counters.skipped_switched, 1),
         }
         let skipped = ended != Ended::Granted;
+        self.free = skipped && mode == Mode::On;
         self.turn.skipped |= skipped;
         add(&turns.skipped, u64::from(skipped));
     }

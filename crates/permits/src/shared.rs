@@ -111,7 +111,8 @@ impl Shared {
 
     /// See [`Interval::tend`]. What has turned out heavy meanwhile shortens it, as one who holds a permit.
     pub fn tend_interval(&self, py: Python<'_>, now_ns: u64) {
-        if self.gate().charge_now_and_then(now_ns, &self.counters) {
+        let on = self.mode() == Mode::On || self.own_modes.load(Ordering::Relaxed);
+        if on && self.gate().charge_now_and_then(now_ns, &self.counters) {
             self.shorten_interval(py);
         }
         let interval = self.interval.as_ref();

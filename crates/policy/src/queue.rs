@@ -120,7 +120,7 @@ impl PermitQueue {
             if key.0 || waiter.deadline_ns == 0 || now_ns < waiter.deadline_ns {
                 return;
             }
-            waiter.key.0 = true;
+            (waiter.key.0, waiter.holds.0 .0) = (true, true);
             let (late, ticket) = (waiter.key, *ticket);
             self.by_key.remove(&key);
             self.by_key.insert(late, ticket);

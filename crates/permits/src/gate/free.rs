@@ -36,7 +36,13 @@ impl Gate {
         }
         self.charge_at_ns
             .store(now_ns + CHARGE_NS, Ordering::Relaxed);
-        self.charge(&mut self.locked_at(now_ns), now_ns, counters)
+        let mut state = self.locked_at(now_ns);
+        let charged = self.charge(&mut state, now_ns, counters);
+        if charged {
+            let granted = state.queue.due();
+            self.settle(state, granted, now_ns);
+        }
+        charged
     }
 
     /// Phases without a permit that have used the CPU of a heavy one since they were first seen count as holders. True:
@@ -56,7 +62,7 @@ impl Gate {
             };
             let began_ns = face.runs_free_since();
             let young = began_ns == 0 || now_ns.saturating_sub(began_ns) < SEEN_NS;
-            if young || !face.is_chargeable() {
+            if young || !face.is_chargeable() || !face.is_known_to(self.number) {
                 continue;
             }
             let Some(cpu_ns) = clock::read(face.cpu_clock()) else {

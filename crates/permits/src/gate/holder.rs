@@ -196,16 +196,19 @@ impl Holder {
         if needs {
             (self.found_free, self.found_held) = (0, 0);
             (self.lent, self.kept_from_ns) = (Lent::No, kept_ns);
+            // What it computed without the GIL was nobody's share.
+            self.from_cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(self.from_cpu_ns);
         }
         needs
     }
 
-    /// Whether its thread has used half of the time since the last look as CPU; starts the next such stretch.
-    pub(super) fn is_busy(&mut self, now_ns: u64) -> bool {
+    /// Whether its thread has used such a part of the time since the last look as CPU, one in two or less; starts the next
+    /// such stretch.
+    pub(super) fn is_busy(&mut self, now_ns: u64, one_in: u64) -> bool {
         let (when_ns, seen_ns) = self.looked;
         let cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(seen_ns);
         self.looked = (now_ns, cpu_ns);
-        cpu_ns.saturating_sub(seen_ns) * 2 >= now_ns.saturating_sub(when_ns)
+        cpu_ns.saturating_sub(seen_ns) * one_in >= now_ns.saturating_sub(when_ns)
     }
 
     /// It could have had the GIL just now. The watcher may have waited long for it, and was not late.

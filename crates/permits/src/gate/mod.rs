@@ -95,7 +95,9 @@ impl Gate {
             return Some(Answer::Granted(ticket));
         }
         if !wait {
-            state.queue.cancel([ticket]); // It was not granted, so nobody is.
+            // Another one may be: somebody was charged meanwhile.
+            let granted = state.queue.cancel([ticket]);
+            self.settle(state, granted, now_ns);
             return None;
         }
         let waiter = Waiter {

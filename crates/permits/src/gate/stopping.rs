@@ -169,7 +169,6 @@ impl Gate {
         if self.stopped.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let mut found = false;
         for seen in &mut state.threads {
             let Some(face) = seen.face.upgrade() else {
                 continue;
@@ -185,9 +184,9 @@ impl Gate {
             if when_ns < began_ns || cpu_ns.saturating_sub(value_ns) >= STILL_CPU_NS {
                 seen.moved = (now_ns, cpu_ns);
             } else if now_ns - when_ns >= still_ns && !face.is_runnable() {
-                found = true;
+                return true;
             }
         }
-        found
+        false
     }
 }

@@ -60,8 +60,11 @@ impl Gate {
         let to_stop = match self.to_stop(&mut state, now_ns) {
             Some(Due::Deaf) => {
                 let granted = state.queue.let_in_beside(true);
-                self.settle(state, granted, now_ns);
-                return WATCH_NS;
+                if !granted.is_empty() {
+                    self.settle(state, granted, now_ns);
+                    return WATCH_NS;
+                }
+                None
             }
             Some(Due::Stop(face, ticket)) => Some((face, ticket)),
             None => None,
@@ -76,8 +79,9 @@ impl Gate {
         let State { queue, holders, .. } = &mut *state;
         for (&held, holder) in holders {
             if holder.lent == Lent::Released && self.has_gil() && now_ns >= holder.look_at_ns {
+                // If it needs the GIL after all, it has it in turn with several others.
                 let (face, learns) = (Arc::clone(&holder.face), holder.learns.clone());
-                look_at = Some((held, face, learns, holder.is_busy(now_ns)));
+                look_at = Some((held, face, learns, holder.is_busy(now_ns, 8)));
             } else if holder.lent != Lent::No {
                 if holder.is_back(kept_ns) {
                     queue.call_back(held);
@@ -96,7 +100,7 @@ impl Gate {
                 to_lend = Some((held, holder.still(), &counters.lent_still));
             } else if self.has_gil() && now_ns >= holder.look_at_ns {
                 let (face, learns) = (Arc::clone(&holder.face), holder.learns.clone());
-                look_at = Some((held, face, learns, holder.is_busy(now_ns)));
+                look_at = Some((held, face, learns, holder.is_busy(now_ns, 2)));
             } else {
                 pause_ns = pause_ns.min(holder.look_at_ns.saturating_sub(now_ns).max(100_000));
             }
@@ -178,7 +182,8 @@ impl Gate {
             holder.look_at_ns = now_ns + RELEASED_LOOK_NS;
             if busy && holder.needs_the_gil(free, kept_ns) {
                 queue.call_back(held);
-                self.held.store(true, Ordering::Relaxed);
+                let granted = queue.due();
+                self.settle(state, granted, now_ns);
             }
             return WATCH_NS;
         }

@@ -159,6 +159,8 @@ class Order:
     # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
     # follows it (the next of a chain) may still fail.
     kept: tuple[Any, str] | None = None
+    # That was published: only its result is to be written.
+    followed: bool = False
     # The task's function has ended: what is published in its run now follows it. Written by the run.
     over: bool = False
     # Its next attempt was published by the task itself (`self.retry`). Written by the run.

@@ -116,7 +116,7 @@ def test_a_broker_that_is_away_for_long_costs_a_letter_nothing(
         post.publisher.stop()
     with Connection(rabbitmq_url) as connection:
         channel: Any = connection.channel()
-        assert channel.basic_get(queue.name, no_ack=True).headers == {"spare": "said"}
+        assert channel.basic_get(queue.name, no_ack=True).headers["spare"] == "said"
     assert letter.failures == 0
     assert caplog.text.count("cannot be handed to") == 1
 

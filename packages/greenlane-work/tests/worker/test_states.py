@@ -39,6 +39,7 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
         site.worker("--task-attempts", "1", RESULTS=_over(relay))
         single = shop.send.delay("single", seconds=1)
         chord = shop.chord([shop.send.s(name, seconds=1) for name in "ab"])(shop.body.s("body"))
+        shop.send.apply_async(("linked",), {"seconds": 1}, link=shop.send.si("follower"))
         eventually(lambda: [site.written()[f"begin {name}"] for name in names] == [1, 1, 1])
         relay.cut()
         for answers in (shop.refused, shop.own_retry):
@@ -48,7 +49,8 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
         relay.mend()
         assert single.get(timeout=20) == "sent single"
         assert chord.get(timeout=20) is None
-    assert [site.written()[f"begin {name}"] for name in (*names, "refused", "own_retry")] == [1, 1, 1, 1, 2]
+    once = (*names, "linked", "follower", "refused")
+    assert [site.written()[f"begin {name}"] for name in (*once, "own_retry")] == [1, 1, 1, 1, 1, 1, 2]
     assert site.dead() == []
 
 

@@ -674,6 +674,45 @@ def test_a_phase_that_computes_for_long_under_a_lock_counts_as_a_holder(heavy: P
     assert heavy.pressure() == (0, 0)
 
 
+def test_who_is_granted_by_a_question_of_another_is_woken() -> None:
+    given = permits(share_ms=60_000)
+    for route in ("GET /heavy", "GET /watched"):
+        teach(given, route)
+    given.set_mode("observe", "GET /watched")
+    asked_for(given, "GET /light", 20)
+    done, granted = threading.Event(), threading.Event()
+
+    def computing(route: str) -> None:
+        given.open(NOW(), 0, route)
+        while not done.is_set():
+            burn(1)
+        given.close()
+
+    def waiting() -> None:
+        given.open(NOW(), 0, "GET /heavy")
+        granted.set()
+        given.close()
+
+    threads = [
+        threading.Thread(target=computing, args=("GET /heavy",), daemon=True),
+        threading.Thread(target=waiting, daemon=True),
+        threading.Thread(target=computing, args=("GET /light",), daemon=True),
+    ]
+    for thread, pressure in zip(threads, [(1, 0), (1, 1), None], strict=True):
+        thread.start()
+        until(lambda pressure=pressure: pressure in (None, given.pressure()))  # type: ignore[misc]
+
+    def asked() -> bool:
+        asked_for(given, "GET /watched", 1)
+        return granted.is_set()
+
+    until(asked, 5)  # What never asked was charged, and a short phase goes beside it.
+    done.set()
+    for thread in threads:
+        thread.join(10)
+    assert given.pressure() == (0, 0)
+
+
 def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first() -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy", runs=3)

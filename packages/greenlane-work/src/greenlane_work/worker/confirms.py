@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
 
-__all__ = ["Confirms"]
+__all__ = ["NUMBER", "Confirms"]
+
+
+#: A header by which the broker's answer to one message is known from the others'.
+NUMBER: Final = "greenlane-number"
 
 
 class Confirms:
@@ -29,7 +33,7 @@ class Confirms:
         channel.events["basic_return"].add(self._returned)
 
     def sending(self) -> str:
-        """Count a message that is published now; gives the id that it must have."""
+        """Count a message that is published now; gives its header `NUMBER`."""
         self._sent += 1
         self._open.add(self._sent)
         return str(self._sent)
@@ -52,7 +56,7 @@ class Confirms:
         self._refused |= dict.fromkeys(refused, MessageNacked())
 
     def _returned(self, error: Exception, _exchange: str, _queue: str, message: Any) -> None:
-        self._refused[int(message.properties["message_id"])] = error
+        self._refused[int(message.headers[NUMBER])] = error
 
     def _answered(self, tag: int, multiple: bool) -> set[int]:
         return {one for one in self._open if one <= tag} if multiple else {tag}

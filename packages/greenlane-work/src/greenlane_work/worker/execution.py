@@ -186,14 +186,17 @@ class Execution:
         bear_its_absence(type(task.backend))
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self._store is not None:
+            _name_callbacks(task.request)
         if order.kept is not None:
             self.counts.done_before += 1
+            if order.followed:
+                task.request.callbacks = task.request.chain = None
             return self._kept(order, task, *order.kept)
         if self._store is None:
             order.attempts += 1
             known, result = self._asked(order, task, args, kwargs) if order.in_doubt else (False, None)
         else:
-            _name_callbacks(task.request)
             known, result = self._begin(order, task, args, kwargs)
         if known:
             self.counts.done_before += 1

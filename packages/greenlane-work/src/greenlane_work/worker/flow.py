@@ -305,6 +305,7 @@ class OrderFlow:
         order = self._reading.unreadable(request.message)
         order.request = request
         self._revoked(order)
+        self._make_room()
 
     def _revoked(self, order: Order) -> None:
         """Celery has said so of it already, in an event."""
@@ -368,12 +369,12 @@ class OrderFlow:
             self.settlement.settle(order)
             why = error.exc if isinstance(error, Retry) else error
             tell(request, "task-retried", exception=repr(why), traceback=str(getattr(info, "traceback", "")))
+        elif order.kept is not None and not isinstance(error, (Ignore, Reject)) and self._followed(order, error):
+            pass
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
             self.settlement.settle(order)
-            tell(request, "task-failed", exception=repr(error), traceback=str(info.traceback))
-        elif order.kept is not None and not isinstance(error, Reject) and self._followed(order, error):
-            pass
+            tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
         elif isinstance(error, Reject) and error.requeue:
             # At once, as with Celery; one that goes on rejecting waits, or it would be all that a worker does.
             self.settlement.give_back(order, "the task rejected it, to be queued again", at_once=order.returns == 0)
@@ -415,9 +416,11 @@ class OrderFlow:
     def _keep(self, order: Order, at_ns: int) -> None:
         """Keep it until its time; where it has been here for long, or too many wait, return it."""
         left_s = (at_ns - time.monotonic_ns()) / 1e9
-        if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9:
+        # Nobody but this process knows that it is done.
+        stays = order.kept is not None and self.store is None
+        if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9 and not stays:
             self.settlement.give_back(order, "it has been here for long", left_s)
-        elif self.parked.between < (_TIMED_MOST if self._grows else self.ahead // 2):
+        elif stays or self.parked.between < (_TIMED_MOST if self._grows else self.ahead // 2):
             reserved(order)
             self.parked.later(order, at_ns)
         else:

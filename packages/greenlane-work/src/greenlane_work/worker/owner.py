@@ -90,8 +90,10 @@ class Alarm:
     def _rung(self) -> None:
         self._set_ns = 0
         now_ns = time.monotonic_ns()
-        while self._heap and self._heap[0][0] <= now_ns:
-            entry = heapq.heappop(self._heap)[2]
-            if entry.call is not None:
-                entry.call()
-        self._set()
+        try:
+            while self._heap and self._heap[0][0] <= now_ns:
+                entry = heapq.heappop(self._heap)[2]
+                if entry.call is not None:
+                    entry.call()
+        finally:
+            self._set()

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from kombu import Connection, Queue
 
-from greenlane_work.worker.confirms import Confirms
+from greenlane_work.worker.confirms import NUMBER, Confirms
 
 __all__ = ["Letter", "Publisher"]
 
@@ -40,7 +40,7 @@ _CONFIRM_S: Final = 10
 #: Letters that are published together. Arbitrary: a connection lost meanwhile may double as many.
 _TOGETHER: Final = 128
 #: Headers that the broker writes, about the way that a message came.
-_OF_THE_BROKER: Final = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "compression")
+_OF_THE_BROKER: Final = ("x-death", "x-first-death-", "x-last-death-", "x-delivery-count", "compression", NUMBER)
 
 
 @dataclass
@@ -233,13 +233,13 @@ class Publisher:
                     self._publish(letter)
             return {}
         for letter in letters:
-            self._publish(letter, mandatory=True, message_id=self._confirming.sending())
+            self._publish(letter, {NUMBER: self._confirming.sending()}, mandatory=True)
         return self._confirming.wait(_CONFIRM_S)
 
-    def _publish(self, letter: Letter, **more: object) -> None:
+    def _publish(self, letter: Letter, own: Mapping[str, str] | None = None, **more: object) -> None:
         message = letter.message
         kept = {name: value for name, value in message.headers.items() if not name.startswith(_OF_THE_BROKER)}
-        headers = {**kept, **letter.headers}
+        headers = {**kept, **letter.headers, **(own or {})}
         if letter.failures >= _TRIMMED_FROM:
             headers = {name: value for name, value in headers.items() if name not in letter.spare}
         properties = dict(message.properties or {})

@@ -123,7 +123,8 @@ class Retrying:
 
     def attempts(self, order: Order) -> int:
         """Give how many attempts were made beside Celery's own retries, which Celery bounds."""
-        return order.attempts - (order.identity[2] if self._stored else 0)
+        earlier = order.identity[2] if self._stored else 0
+        return max(order.attempts - earlier, min(order.attempts, 1))
 
     def again_ns(self, order: Order, attempts: int) -> int | None:
         """Give when a failed order is run again; None: its attempts or its deadline do not allow it. From any thread.

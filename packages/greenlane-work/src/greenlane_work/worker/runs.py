@@ -216,7 +216,8 @@ class Runs:
         _log.error("%s: order %s at %r is given up and will be tried again", reason, order.id, order.key)
         _cancel(order)
         order.generation += 1
-        self.runner.abandon(order, generation)
+        if order.runner is not None:  # else it has ended, and waits for the store
+            self.runner.abandon(order, generation)
         self._given_up(order, reason)
 
 

@@ -20,13 +20,16 @@ __all__ = ["bear_its_absence"]
 _log = logging.getLogger("greenlane.work")
 
 _BORNE: Final = "__greenlane_borne__"
+#: Of an order that is dead all that is left is to be written.
+_OVER: Final = (Stage.LEAVING, Stage.ENDED)
 #: Nobody waits for them.
 _PASSING: Final = (STARTED, RETRY)
 
 
 def bear_its_absence(backend: Any) -> None:
     """Let an order's run bear that this class of result backends takes no state. Idempotent."""
-    store_result, mark_as_failure = backend.store_result, backend.mark_as_failure
+    store_result, mark_as_done = backend.store_result, backend.mark_as_done
+    mark_as_failure = backend.mark_as_failure
     if hasattr(mark_as_failure, _BORNE):
         return
 
@@ -39,6 +42,13 @@ def bear_its_absence(backend: Any) -> None:
         except Exception as error:
             _log.warning("the state %s of the task %s could not be written down: %r", state, task_id, error)
             return result
+
+    @functools.wraps(mark_as_done)
+    def does(self: Any, task_id: str, *args: Any, **options: Any) -> Any:
+        order = _order(task_id)
+        if order is not None:
+            order.followed = True  # Celery publishes what follows first.
+        return mark_as_done(self, task_id, *args, **options)
 
     @functools.wraps(mark_as_failure)
     def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
@@ -53,11 +63,11 @@ def bear_its_absence(backend: Any) -> None:
         raise exc  # for the flow: what could not be written or published is tried again, or written with the death
 
     setattr(fails, _BORNE, True)
-    backend.store_result, backend.mark_as_failure = stores, fails
+    backend.store_result, backend.mark_as_done, backend.mark_as_failure = stores, does, fails
 
 
 def _order(task_id: str) -> Order | None:
-    """Give the order whose run this is, if that is its task; of one that is dead all that is left is to be written."""
+    """Give the order whose run this is, if that is its task."""
     order = running.get()
-    runs = order is not None and order.request.id == task_id and order.stage is not Stage.LEAVING
+    runs = order is not None and order.request.id == task_id and order.stage not in _OVER
     return order if runs else None

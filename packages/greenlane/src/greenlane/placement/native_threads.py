@@ -203,10 +203,16 @@ class NativeThreads:
             worker.wake.release()
         for worker in to_start:
             self._start(worker)
-        if watch:
-            start_new_thread(self._watch, ())
-        if share:
-            start_new_thread(self._watch_shares, ())
+        try:
+            if watch:
+                start_new_thread(self._watch, ())
+                watch = False
+            if share:
+                start_new_thread(self._watch_shares, ())
+        except RuntimeError:  # No room for a thread: the next call tries again.
+            with self._lock:
+                self._watched &= not watch
+                self._shares_watched &= not share
 
     def _start(self, worker: _Thread) -> None:
         try:
@@ -331,9 +337,9 @@ class NativeThreads:
             if worker is None or worker.lent:
                 return
             call, cpu_ns = worker.call, _cpu_ns(thread)
-            # It has not moved since: neither on, nor to another call.
-            if call is not None and cpu_ns is not None and before_ns is not None and cpu_ns - before_ns < _STILL_NS:
-                if self._has_room():
+            # It has begun, and has not moved since: neither on, nor to another call.
+            if call is not None and call.begun_ns and cpu_ns is not None and before_ns is not None:
+                if cpu_ns - before_ns < _STILL_NS and self._has_room():
                     self._lend(worker, self._queue.lend(call.ticket))
         if cpu_ns is None:
             self._leave(worker)
@@ -346,7 +352,7 @@ class NativeThreads:
                 if not self._waiting:
                     self._shares_watched = False
                     return
-                for worker in self._workers:
+                for worker in [*self._workers]:  # a finalizer may place a call
                     call = worker.call
                     if call is not None and not worker.lent and self._has_room() and self._has_used_share(worker, call):
                         self._lend(worker, self._queue.share(call.ticket))
