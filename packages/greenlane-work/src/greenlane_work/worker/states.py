@@ -11,6 +11,7 @@ import functools
 import logging
 from typing import Any, Final
 
+from celery.backends.base import DisabledBackend
 from celery.states import RETRY, STARTED
 
 from greenlane_work.order import Order, Stage, running
@@ -28,6 +29,8 @@ _PASSING: Final = (STARTED, RETRY)
 
 def bear_its_absence(backend: Any) -> None:
     """Let an order's run bear that this class of result backends takes no state. Idempotent."""
+    if issubclass(backend, DisabledBackend):
+        return  # Nothing is written, so nothing can be away.
     store_result, mark_as_done = backend.store_result, backend.mark_as_done
     mark_as_failure = backend.mark_as_failure
     if hasattr(mark_as_failure, _BORNE):
