@@ -139,6 +139,7 @@ impl PermitQueue {
     }
 
     /// Ends waits: these tickets go on without a permit. Unknown ones are ignored.
+    #[must_use = "somebody may be granted: since the last change a holder may have been charged"]
     pub fn cancel(&mut self, tickets: impl IntoIterator<Item = u64>) -> Granted {
         for ticket in tickets {
             self.take_waiter(ticket);
@@ -339,7 +340,7 @@ mod tests {
         };
         assert!(queue.request(0, 1, rows));
         assert!(!queue.request(0, 2, claim(0, 12)));
-        queue.cancel([2]);
+        assert!(queue.cancel([2]).is_empty());
         assert!(queue.request(0, 3, claim(0, 6)));
     }
 
@@ -402,6 +403,16 @@ mod tests {
             [1, 2, 3].map(|one| queue.share_of(one, share_ns) / MS),
             [400, 100, 100]
         );
+    }
+
+    #[test]
+    fn who_gives_up_may_let_another_in_beside_one_that_was_charged() {
+        let mut queue = PermitQueue::new(1, true);
+        assert!(queue.request(0, 1, claim(0, 6)));
+        assert!(!queue.request(0, 2, claim(0, 6)));
+        queue.charge(3, Claim::default());
+        assert!(!queue.request(0, 4, claim(1, 6)));
+        assert_eq!(queue.cancel([4]), [2]);
     }
 
     #[test]

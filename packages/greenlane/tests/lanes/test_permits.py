@@ -30,6 +30,14 @@ def all_returned(given: Permits) -> bool:
     return given.pressure() == (0, 0) and counters["released"] == taken
 
 
+def computes(given: Permits, route: str, done: threading.Event) -> None:
+    """One job that computes until `done`."""
+    given.open(NOW(), 0, route)
+    while not done.is_set():
+        burn(1)
+    given.close()
+
+
 def heavy_job(given: Permits, cpu_ms: float = 6.0) -> None:
     """One job of the heavy route."""
     assert given.open(NOW(), 0, "GET /heavy")
@@ -628,13 +636,7 @@ def test_what_turns_out_heavy_where_nobody_asks_shortens_the_interval() -> None:
     asked_for(given, "GET /light", 20)
     done = threading.Event()
 
-    def surprise() -> None:
-        given.open(NOW(), 0, "GET /light")
-        while not done.is_set():
-            burn(1)
-        given.close()
-
-    thread = threading.Thread(target=surprise, daemon=True)
+    thread = threading.Thread(target=computes, args=(given, "GET /light", done), daemon=True)
     thread.start()
 
     def shortened() -> bool:
@@ -674,56 +676,11 @@ def test_a_phase_that_computes_for_long_under_a_lock_counts_as_a_holder(heavy: P
     assert heavy.pressure() == (0, 0)
 
 
-def test_who_is_granted_by_a_question_of_another_is_woken() -> None:
-    given = permits(share_ms=60_000)
-    for route in ("GET /heavy", "GET /watched"):
-        teach(given, route)
-    given.set_mode("observe", "GET /watched")
-    asked_for(given, "GET /light", 20)
-    done, granted = threading.Event(), threading.Event()
-
-    def computing(route: str) -> None:
-        given.open(NOW(), 0, route)
-        while not done.is_set():
-            burn(1)
-        given.close()
-
-    def waiting() -> None:
-        given.open(NOW(), 0, "GET /heavy")
-        granted.set()
-        given.close()
-
-    threads = [
-        threading.Thread(target=computing, args=("GET /heavy",), daemon=True),
-        threading.Thread(target=waiting, daemon=True),
-        threading.Thread(target=computing, args=("GET /light",), daemon=True),
-    ]
-    for thread, pressure in zip(threads, [(1, 0), (1, 1), None], strict=True):
-        thread.start()
-        until(lambda pressure=pressure: pressure in (None, given.pressure()))  # type: ignore[misc]
-
-    def asked() -> bool:
-        asked_for(given, "GET /watched", 1)
-        return granted.is_set()
-
-    until(asked, 5)  # What never asked was charged, and a short phase goes beside it.
-    done.set()
-    for thread in threads:
-        thread.join(10)
-    assert given.pressure() == (0, 0)
-
-
 def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first() -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy", runs=3)
     order: list[str] = []
     done = threading.Event()
-
-    def holding() -> None:
-        given.open(NOW(), 0, "GET /heavy")
-        while not done.is_set():
-            burn(1)
-        given.close()
 
     def waiting(name: str, arrival_ns: int, due_ns: int) -> None:
         given.open(arrival_ns, due_ns, "GET /heavy")
@@ -733,7 +690,7 @@ def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first() -> None:
     came_ns = NOW()
     jobs = [("late", came_ns, came_ns + 50_000_000), ("in time", came_ns + 1_000_000, 0)]
     threads = [
-        threading.Thread(target=holding, daemon=True),
+        threading.Thread(target=computes, args=(given, "GET /heavy", done), daemon=True),
         *(threading.Thread(target=waiting, args=one) for one in jobs),
     ]
     for thread, pressure in zip(threads, [(1, 0), (1, 1), (1, 2)], strict=True):

@@ -79,12 +79,9 @@ class OrderFlow:
         self.totals = Totals()
         self.store = store
         self.parked = Parking(
-            upstreams,
-            start=self._begin,
-            give_back=self._no_room,
-            too_late=self._too_late,
+            upstreams, start=self._begin, give_back=self._no_room, too_late=self._too_late,
             most_ns=round(settings.task_parked_most_s * 1e9),
-        )
+        )  # fmt: skip
         self.parked.providers = providers
         self._alarm = Alarm(owner)
         self.settlement = Settlement(owner, self._alarm, self.totals, self._admit)
