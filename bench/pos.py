@@ -22,7 +22,9 @@ from greenlane_tools.lab.run.talk import Talk
 REPETITIONS = 3
 _CONTENDERS = ("prefork-4", "gevent-200", "greenlane", "greenlane-green")
 _QUICK_S = 3.0
-_SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "pos"
+_CHECKOUT = Path(__file__).resolve().parents[1]
+_SYSTEM = _CHECKOUT / "systems" / "pos"
+_WORKER = _CHECKOUT / "packages" / "greenlane-work" / "src"
 
 
 def expected_s(quick: bool) -> float:
@@ -40,7 +42,8 @@ def installed() -> None:
 
 def sources() -> str:
     """Of all that its result depends on, sixteen digits."""
-    return digest(*(path.read_bytes() for path in sorted(_SYSTEM.glob("pos/**/*.py"))))
+    run = [*_SYSTEM.glob("pos/**/*.py"), *_WORKER.glob("greenlane_work/[!c]*/**/*.py")]
+    return digest(*(path.read_bytes() for path in sorted(run)))
 
 
 def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:

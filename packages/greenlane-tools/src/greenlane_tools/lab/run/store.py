@@ -168,7 +168,6 @@ def _differing(before: Mapping[str, object], now: Mapping[str, object]) -> str:
 _MEASURED: Final = {
     "greenlane": ("*.so", "*.py", "[!c]*/**/*.py"),
     "greenlane_serve": ("*.py", "[!c]*/**/*.py"),
-    "greenlane_work": ("[!c]*/**/*.py",),
     "greenlane_tools": ("*.so", "demo/*.py", "lab/load/*.py", "lab/run/relay.py", "lab/run/server.py"),
 }
 
