@@ -227,6 +227,31 @@ os.execlp(sys.executable, sys.executable, "-c", code)
     assert routes(recorded(tmp_path)) == {"traced": 1}
 
 
+def test_a_server_that_is_imported_after_a_module_with_the_middleware_is_observed(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("""
+from greenlane.hosts.wsgi import Greenlane
+
+@Greenlane
+def application(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+""")
+    (tmp_path / "main.py").write_text("""
+import threading, urllib.request
+from shop import application
+from wsgiref.simple_server import make_server
+
+with make_server("127.0.0.1", 0, application) as server:
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/order").read()
+    thread.join()
+""")
+    ended = greenlane("record", "-o", "r.glr", "--", sys.executable, "main.py", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert routes(recorded(tmp_path)) == {"GET /order": 1}
+
+
 def test_the_programs_input_and_output_are_its_own(tmp_path: Path) -> None:
     argv = [*GREENLANE, "record", "-o", "r.glr", "--", "cat"]
     done = subprocess.run(

@@ -71,6 +71,8 @@ def start_recording(settings: Settings | None = None, *also: Patches) -> Recorde
             if not settings.record_folder or is_over(Path(settings.record_folder)):
                 return None
             _recording = RecordedProcess(settings, *also)
+        else:
+            _recording.observe(*also)
         return _recording
 
 
@@ -131,6 +133,14 @@ class RecordedProcess:
             self._take_out()
         self.recorder.flush()
 
+    def observe(self, *hosts: Patches) -> None:
+        """Place the probes of hosts, unless there are some: the program began this recording before us."""
+        with self._switching:
+            if not self._also:
+                self._also += hosts
+                for each in hosts if self._undo else ():
+                    self._install(each.install, each.uninstall)
+
     def end(self) -> None:
         """Write what there is, and take everything out of the process. Never raises."""
         self._ended = True
@@ -176,13 +186,16 @@ class RecordedProcess:
             (children.install, children.uninstall),
             *((each.install, each.uninstall) for each in (_spans, *self._also)),
         ):
-            install()
-            self._undo.append(uninstall)
+            self._install(install, uninstall)
         for name in _ON_EVENTLET:
             self._when_imported(name, lambda _module: self._process.give_up("eventlet", _EVENTLET))
         if gil_enabled():  # it guards their tables
             for library, probe in _LATE.items():
                 self._install_late(library, probe)
+
+    def _install(self, install: Callable[[], None], uninstall: Callable[[], None]) -> None:
+        install()
+        self._undo.append(uninstall)
 
     def _install_late(self, library: str, name: str) -> None:
         def install(_library: ModuleType) -> None:
