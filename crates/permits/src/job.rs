@@ -23,7 +23,7 @@ pub struct Job {
     face: Arc<ThreadFace>,
     route: Option<Arc<Route>>,
     phase: usize,
-    /// Calls of `leave` that no `enter` has answered yet; its phase runs while this is 0.
+    /// Calls of `leave` that no `enter` has answered yet, 1 while it is paused; its phase runs while this is 0.
     away: u32,
     /// When the phase began, ns.
     from_ns: u64,
@@ -143,7 +143,7 @@ impl Job {
         if self.away == 0 {
             self.end(py, RESUMED);
         }
-        self.away = 0;
+        self.away = 1;
     }
 
     /// Begins the next phase on the calling thread.
@@ -151,7 +151,7 @@ impl Job {
         self.shared.gate().meet(&face);
         self.face = face;
         self.cpu = CpuMeter::of_this_thread();
-        self.begin(py);
+        self.enter(py);
     }
 
     /// Ends the job.
@@ -376,7 +376,10 @@ impl Job {
 
 impl Drop for Job {
     /// However a job ends, thread death included, its permit is given back. The interval is restored by the next event.
+    /// Between phases it has none, and what its thread is charged with is another job's.
     fn drop(&mut self) {
-        self.give_back();
+        if self.runs() {
+            self.give_back();
+        }
     }
 }

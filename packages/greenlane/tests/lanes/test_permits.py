@@ -136,6 +136,36 @@ def test_a_dropped_paused_job_ends(heavy: Permits) -> None:
     assert all_returned(heavy)
 
 
+def test_a_paused_job_that_is_dropped_leaves_its_threads_next_job_what_it_was_charged_with(heavy: Permits) -> None:
+    asked_for(heavy, "GET /light", 20)
+    charged, pressures = threading.Event(), list[tuple[int, int]]()
+
+    def surprise() -> None:
+        heavy.open(NOW(), 0, "GET /light")
+        paused = heavy.pause()
+        heavy.open(NOW(), 0, "GET /light")
+        while not charged.is_set():
+            burn(1)
+        pressures.append(heavy.pressure())
+        del paused
+        gc.collect()
+        pressures.append(heavy.pressure())
+        heavy.close()
+
+    thread = threading.Thread(target=surprise, daemon=True)
+    thread.start()
+
+    def looked_at() -> bool:
+        asked_for(heavy, "GET /other", 1)
+        return heavy.counters()["charged"] > 0
+
+    until(looked_at)
+    charged.set()
+    thread.join(10)
+    assert pressures == [(1, 0), (1, 0)]
+    assert all_returned(heavy)
+
+
 def test_a_paused_job_goes_on_on_another_thread(heavy: Permits) -> None:
     heavy.open(NOW(), 0, "GET /heavy")
     paused = heavy.pause()
