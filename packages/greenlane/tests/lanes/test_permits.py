@@ -53,6 +53,14 @@ def heavy() -> Permits:
     return given
 
 
+@pytest.fixture
+def done() -> Iterator[threading.Event]:
+    """Set when the test is over, however it ends: a thread that computed on would disturb all later tests."""
+    given = threading.Event()
+    yield given
+    given.set()
+
+
 def test_an_unknown_route_runs_free_until_learned() -> None:
     given = permits(learn_after=3)
     for _ in range(3):
@@ -136,15 +144,17 @@ def test_a_dropped_paused_job_ends(heavy: Permits) -> None:
     assert all_returned(heavy)
 
 
-def test_a_paused_job_that_is_dropped_leaves_its_threads_next_job_what_it_was_charged_with(heavy: Permits) -> None:
+def test_a_paused_job_that_is_dropped_leaves_its_threads_next_job_what_it_was_charged_with(
+    heavy: Permits, done: threading.Event
+) -> None:
     asked_for(heavy, "GET /light", 20)
-    charged, pressures = threading.Event(), list[tuple[int, int]]()
+    pressures = list[tuple[int, int]]()
 
     def surprise() -> None:
         heavy.open(NOW(), 0, "GET /light")
         paused = heavy.pause()
         heavy.open(NOW(), 0, "GET /light")
-        while not charged.is_set():
+        while not done.is_set():
             burn(1)
         pressures.append(heavy.pressure())
         del paused
@@ -160,7 +170,7 @@ def test_a_paused_job_that_is_dropped_leaves_its_threads_next_job_what_it_was_ch
         return heavy.counters()["charged"] > 0
 
     until(looked_at)
-    charged.set()
+    done.set()
     thread.join(10)
     assert pressures == [(1, 0), (1, 0)]
     assert all_returned(heavy)
@@ -263,15 +273,15 @@ def test_a_route_pays_what_it_waits_and_gains_what_others_wait_for_it() -> None:
     assert 0 < first["others_waited_ns"] <= other["waited_ns"]
 
 
-def test_a_short_phase_goes_beside_a_long_holder_past_a_long_one_that_waits() -> None:
+def test_a_short_phase_goes_beside_a_long_holder_past_a_long_one_that_waits(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     for route, cpu_ms in (("GET /long", 40), ("GET /other", 40), ("GET /short", 6)):
         teach(given, route, cpu_ms=cpu_ms, runs=3)
-    came_ns, stop = NOW() - 1_000_000_000, threading.Event()
+    came_ns = NOW() - 1_000_000_000
 
     def job(arrival_ns: int, route: str, holds: bool) -> None:
         given.open(arrival_ns, 0, route)
-        while holds and not stop.is_set():
+        while holds and not done.is_set():
             burn(1)
         given.close()
 
@@ -285,21 +295,20 @@ def test_a_short_phase_goes_beside_a_long_holder_past_a_long_one_that_waits() ->
     assert threads[1].is_alive() and given.pressure() == (1, 1)
     given.set_mode("off", "GET /other")
     until(lambda: not threads[1].is_alive())
-    stop.set()
+    done.set()
     threads[0].join(10)
     assert (given.turns()["GET /short"]["express"], given.turns()["GET /other"]["skipped"]) == (1, 1)
     assert all_returned(given)
 
 
-def test_switching_one_route_lets_only_its_own_phases_go() -> None:
+def test_switching_one_route_lets_only_its_own_phases_go(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
     teach(given, "GET /other")
-    stop = threading.Event()
 
     def holding() -> None:
         given.open(NOW(), 0, "GET /heavy")
-        while not stop.is_set():
+        while not done.is_set():
             burn(1)
         given.close()
 
@@ -316,7 +325,7 @@ def test_switching_one_route_lets_only_its_own_phases_go() -> None:
     given.set_mode("off", "GET /other")
     until(lambda: given.counters()["skipped_switched"] == 1)
     assert given.pressure()[1] <= 1
-    stop.set()
+    done.set()
     for thread in threads:
         thread.join(10)
     assert not any(thread.is_alive() for thread in threads)
@@ -360,9 +369,8 @@ def test_a_holder_that_runs_far_beyond_its_burst_admits_one_more() -> None:
 
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
-def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> None:
+def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits, done: threading.Event) -> None:
     block = bytes(2**25)
-    done = threading.Event()
 
     def hashing() -> None:
         heavy.open(NOW(), 0, "GET /heavy")
@@ -388,10 +396,10 @@ def test_a_holder_that_computes_without_the_gil_is_lent_on(heavy: Permits) -> No
 @pytest.mark.slow
 @pytest.mark.measured
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
-def test_a_holder_without_the_gil_is_lent_on_while_other_threads_have_it() -> None:
+def test_a_holder_without_the_gil_is_lent_on_while_other_threads_have_it(done: threading.Event) -> None:
     given = permits(share_ms=60_000, wait_max_ms=200)
     teach(given, "GET /heavy")
-    block, done = bytes(2**25), threading.Event()
+    block = bytes(2**25)
 
     def hashing() -> None:
         given.open(NOW(), 0, "GET /heavy")
@@ -419,14 +427,13 @@ def test_a_holder_without_the_gil_is_lent_on_while_other_threads_have_it() -> No
     assert all_returned(given)
 
 
-def test_a_wait_is_bounded() -> None:
+def test_a_wait_is_bounded(done: threading.Event) -> None:
     given = permits(wait_max_ms=20, share_ms=60_000)
     teach(given, "GET /heavy")
-    stop = threading.Event()
 
     def holding() -> None:
         given.open(NOW(), 0, "GET /heavy")
-        while not stop.is_set():
+        while not done.is_set():
             burn(1)
         given.close()
 
@@ -434,20 +441,19 @@ def test_a_wait_is_bounded() -> None:
     holder.start()
     until(lambda: given.pressure()[0] > 0)
     heavy_job(given)
-    stop.set()
+    done.set()
     holder.join()
     assert given.counters()["skipped_timeout"] == 1
     assert all_returned(given)
 
 
-def test_switching_off_lets_everybody_go() -> None:
+def test_switching_off_lets_everybody_go(done: threading.Event) -> None:
     heavy = permits(share_ms=60_000)
     teach(heavy, "GET /heavy")
-    stop = threading.Event()
 
     def holding() -> None:
         heavy.open(NOW(), 0, "GET /heavy")
-        while not stop.is_set():
+        while not done.is_set():
             burn(1)
         heavy.close()
 
@@ -462,7 +468,7 @@ def test_switching_off_lets_everybody_go() -> None:
     heavy.set_mode("off")
     for waiter in waiters:
         waiter.join(10)
-    stop.set()
+    done.set()
     holder.join(10)
     assert not any(thread.is_alive() for thread in [holder, *waiters])
     assert heavy.counters()["skipped_switched"] + heavy.counters()["waited_granted"] == 3
@@ -636,9 +642,10 @@ def test_a_scanner_keeps_no_route_from_being_learned() -> None:
     assert "GET /known" in {row.route for row in given.learned()}
 
 
-def test_a_phase_believed_light_that_computes_for_long_counts_as_a_holder(heavy: Permits) -> None:
+def test_a_phase_believed_light_that_computes_for_long_counts_as_a_holder(
+    heavy: Permits, done: threading.Event
+) -> None:
     asked_for(heavy, "GET /light", 20)
-    done = threading.Event()
 
     def surprise() -> None:
         heavy.open(NOW(), 0, "GET /light")
@@ -661,10 +668,9 @@ def test_a_phase_believed_light_that_computes_for_long_counts_as_a_holder(heavy:
 
 
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to switch")
-def test_what_turns_out_heavy_where_nobody_asks_shortens_the_interval() -> None:
+def test_what_turns_out_heavy_where_nobody_asks_shortens_the_interval(done: threading.Event) -> None:
     given, own_s = permits(), sys.getswitchinterval()
     asked_for(given, "GET /light", 20)
-    done = threading.Event()
 
     thread = threading.Thread(target=computes, args=(given, "GET /light", done), daemon=True)
     thread.start()
@@ -681,8 +687,8 @@ def test_what_turns_out_heavy_where_nobody_asks_shortens_the_interval() -> None:
 
 
 @pytest.mark.usefixtures("locks_seen")
-def test_a_phase_that_computes_for_long_under_a_lock_counts_as_a_holder(heavy: Permits) -> None:
-    done, lock = threading.Event(), threading.Lock()
+def test_a_phase_that_computes_for_long_under_a_lock_counts_as_a_holder(heavy: Permits, done: threading.Event) -> None:
+    lock = threading.Lock()
 
     def under_a_lock() -> None:
         heavy.open(NOW(), 0, None)
@@ -706,11 +712,10 @@ def test_a_phase_that_computes_for_long_under_a_lock_counts_as_a_holder(heavy: P
     assert heavy.pressure() == (0, 0)
 
 
-def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first() -> None:
+def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy", runs=3)
     order: list[str] = []
-    done = threading.Event()
 
     def waiting(name: str, arrival_ns: int, due_ns: int) -> None:
         given.open(arrival_ns, due_ns, "GET /heavy")
@@ -737,14 +742,14 @@ def test_who_becomes_late_in_the_queue_lets_those_in_time_go_first() -> None:
 @pytest.mark.slow
 @pytest.mark.measured
 @pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="there is no GIL to release")
-def test_a_holder_that_hashed_and_needs_the_gil_after_all_counts_again() -> None:
+def test_a_holder_that_hashed_and_needs_the_gil_after_all_counts_again(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
-    block, hashed, done = bytes(2**25), threading.Event(), threading.Event()
+    block, hashed = bytes(2**25), threading.Event()
 
     def hashes_then_computes() -> None:
         given.open(NOW(), 0, "GET /heavy")
-        while not hashed.is_set():
+        while not (hashed.is_set() or done.is_set()):
             hashlib.sha256(block).digest()
         while not done.is_set():
             burn(1)
@@ -768,9 +773,8 @@ def test_a_holder_that_hashed_and_needs_the_gil_after_all_counts_again() -> None
     assert all_returned(given)
 
 
-def test_what_its_owner_calls_light_is_never_charged(heavy: Permits) -> None:
+def test_what_its_owner_calls_light_is_never_charged(heavy: Permits, done: threading.Event) -> None:
     heavy.pin("GET /light", "light")
-    done = threading.Event()
 
     def computing() -> None:
         heavy.open(NOW(), 0, "GET /light")
@@ -787,10 +791,10 @@ def test_what_its_owner_calls_light_is_never_charged(heavy: Permits) -> None:
     assert heavy.counters()["charged"] == 0
 
 
-def test_a_holder_that_stood_still_and_computes_again_counts_again() -> None:
+def test_a_holder_that_stood_still_and_computes_again_counts_again(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
-    awake, done, beside = threading.Event(), threading.Event(), threading.Event()
+    awake = threading.Event()
 
     def sleeper() -> None:
         given.open(NOW(), 0, "GET /heavy")
@@ -801,7 +805,7 @@ def test_a_holder_that_stood_still_and_computes_again_counts_again() -> None:
 
     def second() -> None:
         given.open(NOW(), 0, "GET /heavy")
-        while not beside.is_set():
+        while not done.is_set():
             burn(1)
         given.close()
 
@@ -813,7 +817,6 @@ def test_a_holder_that_stood_still_and_computes_again_counts_again() -> None:
     awake.set()
     threads[2].start()
     until(lambda: given.pressure() == (2, 1))
-    beside.set()
     done.set()
     for thread in threads:
         thread.join(10)
@@ -867,24 +870,24 @@ def test_a_process_that_is_throttled_does_not_stand_still() -> None:
     assert lent() == 0
 
 
-def test_a_late_job_goes_last() -> None:
+def test_a_late_job_goes_last(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
-    stop, order = threading.Event(), []
+    order = []
 
     def job(name: str, deadline_ns: int) -> None:
         given.open(NOW(), deadline_ns, "GET /heavy")
         order.append(name)
         given.close()
 
-    threads = [threading.Thread(target=holding_until, args=(given, stop))]
+    threads = [threading.Thread(target=holding_until, args=(given, done))]
     threads[0].start()
     until(lambda: given.pressure()[0] == 1)
     for waiting, (name, deadline_ns) in enumerate([("late", NOW()), ("in time", 0)], start=1):
         threads.append(threading.Thread(target=job, args=(name, deadline_ns)))
         threads[-1].start()
         until(lambda waiting=waiting: given.pressure()[1] == waiting)
-    stop.set()
+    done.set()
     for thread in threads:
         thread.join(10)
     assert order == ["in time", "late"]
@@ -898,12 +901,11 @@ def holding_until(given: Permits, stop: threading.Event) -> None:
     given.close()
 
 
-def test_a_holder_that_computes_is_not_lent_however_busy_the_machine_is() -> None:
+def test_a_holder_that_computes_is_not_lent_however_busy_the_machine_is(done: threading.Event) -> None:
     spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * len(CORES))]
     given = permits(share_ms=60_000)
     teach(given, "GET /heavy")
-    stop = threading.Event()
-    threads = [threading.Thread(target=work) for work in (lambda: holding_until(given, stop), lambda: heavy_job(given))]
+    threads = [threading.Thread(target=work) for work in (lambda: holding_until(given, done), lambda: heavy_job(given))]
     try:
         threads[0].start()
         until(lambda: given.pressure()[0] == 1)
@@ -916,21 +918,20 @@ def test_a_holder_that_computes_is_not_lent_however_busy_the_machine_is() -> Non
         for one in spinning:
             one.kill()
             one.wait()
-        stop.set()
+        done.set()
     for thread in threads:
         thread.join(10)
     assert all_returned(given)
 
 
-def test_a_short_phase_is_let_in_beside_a_long_holder() -> None:
+def test_a_short_phase_is_let_in_beside_a_long_holder(done: threading.Event) -> None:
     given = permits(share_ms=60_000)
     teach(given, "GET /long", cpu_ms=40)
     teach(given, "GET /short", cpu_ms=6)
-    stop = threading.Event()
 
     def holding() -> None:
         given.open(NOW(), 0, "GET /long")
-        while not stop.is_set():
+        while not done.is_set():
             burn(1)
         given.close()
 
@@ -940,7 +941,7 @@ def test_a_short_phase_is_let_in_beside_a_long_holder() -> None:
     given.open(NOW(), 0, "GET /short")
     assert given.pressure() == (2, 0)
     given.close()
-    stop.set()
+    done.set()
     holder.join()
     assert all_returned(given)
 
