@@ -114,3 +114,15 @@ def test_orders_that_expire_while_the_store_is_asked_keep_no_places(site: Site, 
         eventually(lambda: worker.output.count("Discarding revoked task") == len(expired), timeout_s=15)
         beside(shop, site, "m")
     nothing_is_left(worker, site, results, expired)
+
+
+def test_a_worker_that_ends_publishes_the_letters_of_results_that_cannot_be_written(
+    site: Site, results: Results
+) -> None:
+    worker = site.worker("--task-shutdown-s", "2")
+    site.publish("rejected_late", "failed", seconds=1)
+    eventually(lambda: site.written()["begin failed"] == 1)
+    results.leave()
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.left(), len(site.dead())) == (0, 1)

@@ -49,6 +49,8 @@ class Settlement:
         self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what arrived with the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
+        # Called, they let their orders wait no longer for their results to be written down.
+        self._unwritten: set[Callable[[], None]] = set()
         self.results = Results()
         # Set by the step, at each connection.
         self.queues: Queues | None = None
@@ -63,6 +65,16 @@ class Settlement:
     def leaving(self) -> int:
         """Orders whose copy is on its way, or whose failure is being written down."""
         return len(self._leaving)
+
+    @property
+    def unwritten(self) -> int:
+        """Of these, those that wait for their result to be written down."""
+        return len(self._unwritten)
+
+    def stop_waiting(self) -> None:
+        """Let what waits for its result to be written down go on without it."""
+        for late in tuple(self._unwritten):
+            late()
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -199,6 +211,7 @@ class Settlement:
 
         def go_on() -> None:
             entry.cancel()
+            self._unwritten.discard(late)
             while steps:
                 steps.pop()()
 
@@ -207,6 +220,7 @@ class Settlement:
             go_on()
 
         entry = self._alarm.at(time.monotonic_ns() + _RESULT_NS, late)
+        self._unwritten.add(late)
         write(lambda: self._owner.post(go_on))
 
     def _leave(self, order: Order) -> None:
