@@ -116,6 +116,27 @@ def test_orders_that_expire_while_the_store_is_asked_keep_no_places(site: Site, 
     nothing_is_left(worker, site, results, expired)
 
 
+def test_revoking_and_terminating_keep_no_others_waiting(site: Site, results: Results) -> None:
+    worker = site.worker()
+    with site.app() as shop:
+        stopped = shop.burn.delay("stopped")
+        eventually(lambda: site.written()["begin stopped"] == 1)
+        results.leave()
+        shop.app.control.revoke("unknown")
+        shop.app.control.terminate(stopped.id)
+        worker.wait_output(rf"tasks flagged as revoked: {stopped.id}", timeout_s=5)
+        beside(shop, site)
+        results.return_()
+        if results.hangs:
+            with redis.Redis.from_url(results.server.url) as client:
+                for number in ("unknown", stopped.id):
+                    key = f"celery-task-meta-{number}"
+                    eventually(lambda key=key: b'"REVOKED"' in (client.get(key) or b""))  # type: ignore[misc]
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.written()["soft stopped"], site.left(), site.dead()) == (1, 0, [])
+
+
 def test_a_worker_that_ends_publishes_the_letters_of_results_that_cannot_be_written(
     site: Site, results: Results
 ) -> None:

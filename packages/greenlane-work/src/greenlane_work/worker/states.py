@@ -59,6 +59,8 @@ def bear_its_absence(backend: Any) -> None:
         if order is None:
             return mark_as_failure(self, task_id, exc, *args, **options)
         if order.kept is None and not order.retried:
+            if order.request._already_revoked:
+                return None  # It was stopped: that it was revoked is written down.
             try:
                 return mark_as_failure(self, task_id, exc, *args, **options)
             except Exception as error:
