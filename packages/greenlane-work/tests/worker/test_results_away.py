@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -135,6 +136,17 @@ def test_revoking_and_terminating_keep_no_others_waiting(site: Site, results: Re
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 0
     assert (site.written()["soft stopped"], site.left(), site.dead()) == (1, 0, [])
+
+
+def test_a_result_is_waited_for_no_longer_than_redis_leaves_its_message_here(site: Site, results: Results) -> None:
+    shown = json.dumps({"visibility_timeout": 10})
+    site.worker("--task-parked-most-s", "1", "--task-shutdown-s", "1", TRANSPORT=shown)
+    site.publish("rejected_late", "r", seconds=1)
+    eventually(lambda: site.written()["begin r"] == 1)
+    results.leave()
+    dead: list[object] = []
+    eventually(lambda: bool(dead.extend(site.dead()) or dead), timeout_s=8)
+    assert site.written()["begin r"] == 1
 
 
 def test_a_worker_that_ends_publishes_the_letters_of_results_that_cannot_be_written(

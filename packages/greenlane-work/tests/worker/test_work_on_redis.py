@@ -235,6 +235,16 @@ def test_an_attempt_that_was_published_is_no_death_where_the_result_backend_is_a
     assert (site.written()["begin r"], site.dead()) == (2, [])
 
 
+@pytest.mark.parametrize("limits", [("--task-hard-limit-s", "100"), ("--task-soft-limit-s", "95")])
+def test_a_visibility_timeout_that_ends_before_a_run_may_is_refused(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, limits: tuple[str, ...]
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, TRANSPORT='{"visibility_timeout": 121}')
+    worker = site.worker("--task-parked-most-s", "1", *limits, ready=False)
+    assert worker.wait_exit() == 2
+    assert "expected at least 122 s" in worker.output
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_hook_that_hangs_is_called_once_and_its_order_is_done(
     tmp_path: Path, redis_url: str, start_process: StartProcess, kept: bool
