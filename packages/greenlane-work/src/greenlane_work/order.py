@@ -161,6 +161,8 @@ class Order:
     kept: tuple[Any, str] | None = None
     # That was published: only its result is to be written.
     followed: bool = False
+    # And so was its result: what the run does now are its task's hooks and receivers of signals. Written by the run.
+    written: bool = False
     # The task's function has ended: what is published in its run now follows it. Written by the run.
     over: bool = False
     # Its next attempt was published by the task itself (`self.retry`). Written by the run.

@@ -13,6 +13,7 @@ import time
 import urllib.request
 
 import amqp
+import celery
 import requests
 from celery import Celery, chain, chord, group, signals
 from celery.backends.base import DisabledBackend
@@ -125,6 +126,21 @@ def stubborn(order: str, merchant: str = "m", seconds: float = 3.0) -> None:
             time.sleep(0.01)
         except SoftTimeLimitExceeded:
             effect("soft", order)
+    effect("end", order)
+
+
+class HangsWhenDone(celery.Task):
+    """Has a hook that hangs, each time."""
+
+    def on_success(self, result: object, number: str, args: tuple[str, ...], kwargs: object) -> None:
+        """Celery has written the result."""
+        effect("hook", args[0])
+        time.sleep(60)
+
+
+@task(base=HangsWhenDone, time_limit=0.5)
+def hangs_when_done(order: str, merchant: str = "m") -> None:
+    """Ends, and its hook does not."""
     effect("end", order)
 
 

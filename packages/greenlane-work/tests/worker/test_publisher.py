@@ -15,6 +15,7 @@ from tests.worker.relay import Relay
 from tests.worker.site import eventually
 
 from greenlane_work.worker.publisher import Letter, Publisher
+from greenlane_work.worker.queues import Broker, Queues
 
 pytestmark = [pytest.mark.system]
 
@@ -134,3 +135,15 @@ def test_of_visits_that_wait_only_the_newest_of_each_name_is_made(post: Post) ->
         post.publisher.visit(name, functools.partial(lambda what, _connection: made.append(what), what))
     go.set()
     eventually(lambda: made == ["newer", "other"])
+
+
+def test_an_orders_own_queue_that_was_deleted_is_left_to_those_who_know_its_arguments(
+    post: Post, rabbitmq_url: str, request: pytest.FixtureRequest
+) -> None:
+    queues = Queues(post.publisher, return_s=5, broker=Broker.RABBITMQ, queue_of=lambda _message: "")
+    own = queues.own(f"own-{request.node.name}")
+    letter = post.publish(own)
+    eventually(lambda: letter.failures > 0 or bool(post.done))
+    with Connection(rabbitmq_url) as connection:
+        Queue(own.name, durable=True, max_priority=9)(connection.channel()).queue_declare()
+    eventually(lambda: post.done == [(own.name, True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sqlite3
@@ -114,3 +115,47 @@ def test_orders_that_expire_while_the_store_is_asked_keep_no_places(site: Site, 
         eventually(lambda: worker.output.count("Discarding revoked task") == len(expired), timeout_s=15)
         beside(shop, site, "m")
     nothing_is_left(worker, site, results, expired)
+
+
+def test_revoking_and_terminating_keep_no_others_waiting(site: Site, results: Results) -> None:
+    worker = site.worker()
+    with site.app() as shop:
+        stopped = shop.burn.delay("stopped")
+        eventually(lambda: site.written()["begin stopped"] == 1)
+        results.leave()
+        shop.app.control.revoke("unknown")
+        shop.app.control.terminate(stopped.id)
+        worker.wait_output(rf"tasks flagged as revoked: {stopped.id}", timeout_s=5)
+        beside(shop, site)
+        results.return_()
+        if results.hangs:
+            with redis.Redis.from_url(results.server.url) as client:
+                for number in ("unknown", stopped.id):
+                    key = f"celery-task-meta-{number}"
+                    eventually(lambda key=key: b'"REVOKED"' in (client.get(key) or b""))  # type: ignore[misc]
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.written()["soft stopped"], site.left(), site.dead()) == (1, 0, [])
+
+
+def test_a_result_is_waited_for_no_longer_than_redis_leaves_its_message_here(site: Site, results: Results) -> None:
+    shown = json.dumps({"visibility_timeout": 10})
+    site.worker("--task-parked-most-s", "1", "--task-shutdown-s", "1", TRANSPORT=shown)
+    site.publish("rejected_late", "r", seconds=1)
+    eventually(lambda: site.written()["begin r"] == 1)
+    results.leave()
+    dead: list[object] = []
+    eventually(lambda: bool(dead.extend(site.dead()) or dead), timeout_s=8)
+    assert site.written()["begin r"] == 1
+
+
+def test_a_worker_that_ends_publishes_the_letters_of_results_that_cannot_be_written(
+    site: Site, results: Results
+) -> None:
+    worker = site.worker("--task-shutdown-s", "2")
+    site.publish("rejected_late", "failed", seconds=1)
+    eventually(lambda: site.written()["begin failed"] == 1)
+    results.leave()
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.left(), len(site.dead())) == (0, 1)

@@ -65,7 +65,7 @@ class Desk:
         self.admitted: list[Order] = []
         self.alarms: list[Entry] = []
         own: Any = self
-        self.settlement = Settlement(self.owner, own, self.totals, self.admitted.append)
+        self.settlement = Settlement(self.owner, own, self.totals, self.admitted.append, 600)
         self.post = Post()
         publisher: Any = self.post
         self.settlement.queues = Queues(

@@ -315,6 +315,16 @@ def test_what_runs_too_long_is_cut_off_and_the_exit_code_says_so(site: Site) -> 
     assert site.left() == 1
 
 
+@pytest.mark.parametrize("mode", MOSTLY_THREADS)
+def test_an_order_that_fails_late_in_the_shutdown_is_a_dead_letter_and_not_run_again(site: Site, mode: str) -> None:
+    worker = site.worker(mode)
+    site.publish("rejected_late", "late", seconds=6)
+    eventually(lambda: site.written()["begin late"] == 1)
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit() == 0
+    assert (site.left(), len(site.dead())) == (0, 1)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 def test_a_worker_ends_within_the_time_of_kubernetes_by_default(site: Site, mode: str) -> None:

@@ -233,3 +233,26 @@ def test_an_attempt_that_was_published_is_no_death_where_the_result_backend_is_a
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 0
     assert (site.written()["begin r"], site.dead()) == (2, [])
+
+
+@pytest.mark.parametrize("limits", [("--task-hard-limit-s", "100"), ("--task-soft-limit-s", "95")])
+def test_a_visibility_timeout_that_ends_before_a_run_may_is_refused(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, limits: tuple[str, ...]
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, TRANSPORT='{"visibility_timeout": 121}')
+    worker = site.worker("--task-parked-most-s", "1", *limits, ready=False)
+    assert worker.wait_exit() == 2
+    assert "expected at least 122 s" in worker.output
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_hook_that_hangs_is_called_once_and_its_order_is_done(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, kept: bool
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, **({"RESULTS": redis_url} if kept else {}))
+    worker = site.worker("--task-shutdown-s", "0.1")
+    site.publish("hangs_when_done", "o")
+    worker.wait_output("is given up")
+    with Redis.from_url(redis_url) as client:
+        eventually(lambda: not _unacknowledged(client, site.queue), timeout_s=5)
+    assert (site.written()["end o"], site.written()["hook o"], site.left(), site.dead()) == (1, 1, 0, [])

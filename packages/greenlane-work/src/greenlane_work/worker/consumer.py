@@ -128,6 +128,8 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     unsafe_settings.check_options(c.controller)
     flow.consumer = c
     Panel.data["scheduled"] = Panel.data["dump_schedule"] = lambda _state, **_options: flow.scheduled()
+    results = flow.settlement.results
+    Panel.data["revoke"], Panel.data["terminate"] = results.revoke, results.terminate
     Panel.data[pauses.COMMAND] = flow.pauses.command
     Panel.data[probes.COMMAND] = flow.probes.command
     ending.controller = c.controller
@@ -154,7 +156,7 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
 
     def update_strategies() -> None:
         for name, task in c.app.tasks.items():
-            revoked_elsewhere(task, flow.discarded)
+            revoked_elsewhere(task, flow.discarded, results.stopped)
             if not name.startswith("celery."):
                 flow.execution.wrap(task)
         update()

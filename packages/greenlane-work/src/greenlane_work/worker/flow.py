@@ -84,7 +84,7 @@ class OrderFlow:
         )  # fmt: skip
         self.parked.providers = providers
         self._alarm = Alarm(owner)
-        self.settlement = Settlement(owner, self._alarm, self.totals, self._admit)
+        self.settlement = Settlement(owner, self._alarm, self.totals, self._admit, settings.task_parked_most_s)
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals, stored=store is not None)
         self._return_pacing = ReturnPacing(settings.task_keys)

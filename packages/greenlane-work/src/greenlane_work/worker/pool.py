@@ -201,9 +201,11 @@ def _orders_of(settings: WorkSettings) -> dict[str, KeyFunction]:
 
 
 def _longest_s(settings: WorkSettings) -> float:
-    # Parked, between two attempts too, and run. As much again for what has no limit: a task without one, and a store
-    # that does not answer.
-    return 2 * settings.task_parked_most_s + settings.task_hard_limit_s + settings.task_shutdown_s
+    # Parked, between two attempts too, and run. As much again for its result, and for what has no limit: a task without
+    # one, and a store that does not answer.
+    soft_s = settings.task_soft_limit_s
+    hard_s = settings.task_hard_limit_s or (soft_s + settings.task_grace_s if soft_s else 0.0)
+    return 2 * settings.task_parked_most_s + hard_s + settings.task_shutdown_s
 
 
 def _store(settings: WorkSettings) -> Store | None:

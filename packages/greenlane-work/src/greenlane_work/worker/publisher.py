@@ -259,7 +259,7 @@ class Publisher:
         )
 
     def _declare(self, queue: Queue) -> None:
-        if queue.name not in self._declared:
+        if queue.name not in self._declared and not queue.no_declare:
             connection = self._connected()
             with connection.channel() as channel:
                 try:

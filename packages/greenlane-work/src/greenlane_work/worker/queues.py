@@ -112,8 +112,8 @@ class Queues:
         self._publisher.publish(Letter(message, queue(name), {**headers, QUEUE: name}, still, done, _SPARE))
 
     def own(self, name: str) -> Queue:
-        """Give the queue itself."""
-        return Queue(name, durable=True)
+        """Give the queue itself, which Celery declares: it knows the arguments, and with others nobody could use it."""
+        return Queue(name, durable=True, no_declare=True)
 
     def dead(self, name: str) -> Queue:
         """Give the queue of the dead letters of a queue."""

@@ -3,7 +3,7 @@
 A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
 task, as Celery itself would: waiters for the result, and a chord that counts it, are informed. So is that of a
 message that became no order, as far as it can be read: its task's id is in its headers, its chord in its body. And so
-is that an order was revoked, or has expired, before it began.
+is that an order was revoked, or has expired.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Final
 
+from billiard.common import TERM_SIGNAME
 from billiard.einfo import ExceptionInfo
-from celery import signals
+from celery import signals, states
 from celery.app.task import Context
+from celery.platforms import signals as numbers_of_signals
+from celery.utils.functional import maybe_list
 from celery.utils.imports import symbol_by_name
+from celery.worker import state
 from celery.worker.state import task_ready, task_reserved
 from kombu.serialization import loads, prepare_accept_content
 
@@ -34,6 +38,11 @@ _log = logging.getLogger("greenlane.work")
 #: Results that are written at the same time, and those that wait for it: the backend may be away for hours. Arbitrary.
 _THREADS: Final = 4
 _WAITING_MOST: Final = 10_000
+#: What Celery says of a request that it has revoked: why, whether its run is stopped, by which signal, whether it had
+#: expired.
+Revoked = tuple[str, bool, Any, bool]
+#: States of orders that a revoke keeps from beginning.
+_NOT_BEGUN: Final = (states.PENDING, states.RECEIVED, states.RETRY, states.REJECTED)
 #: What may be read of a body that the app does not accept: these run nothing.
 _PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
 #: What a body holds beside the arguments: callbacks, errbacks, chain and chord.
@@ -74,15 +83,15 @@ def tell(request: Any, event: str, **fields: object) -> None:
         _log.debug("the event %s could not be sent", event, exc_info=True)
 
 
-def revoked_elsewhere(task: Any, discarded: Callable[[Any], object]) -> None:
+def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Callable[[Any, Revoked], object]) -> None:
     """Let this task's requests write nothing down themselves when they are found revoked or expired. Idempotent.
 
     Celery does so where it looks, which is on the owner: a result backend that does not answer would stop it each time,
-    and one that cannot be reached would look like a lost connection to the broker. What `revoke(terminate=True)`
-    announces stays Celery's: it is written before the run that it stops can fail.
+    and one that cannot be reached would look like a lost connection to the broker.
 
     Args:
         discarded: called with a request that Celery has found so on receipt, before there is an order.
+        stopped: called with a request whose run `revoke(terminate=True)` stops, and what is to be told of it.
     """
     kind: Any = symbol_by_name(task.Request)
     if hasattr(kind, "greenlane_order"):
@@ -91,16 +100,17 @@ def revoked_elsewhere(task: Any, discarded: Callable[[Any], object]) -> None:
     class Request(kind):  # type: ignore[misc] # Celery has no types
         #: It has become an order: the flow looks then.
         greenlane_order = False
-        #: Why it is not begun, as its result is to say; "" = it is, or Celery has written it down.
+        #: Why it is not begun, as its result is to say; "" = it is, or that is being written down.
         greenlane_revoked = ""
 
         def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
-            if terminated:
-                super()._announce_revoked(reason, terminated, signum, expired)
-                return
-            self._already_revoked, self.greenlane_revoked = True, reason
+            self._already_revoked = True
             task_ready(self)
-            tell(self, "task-revoked", terminated=False, signum=None, expired=expired)
+            tell(self, "task-revoked", terminated=terminated, signum=signum, expired=expired)
+            if terminated:
+                stopped(self, (reason, terminated, signum, expired))
+                return
+            self.greenlane_revoked = reason
             if not self.greenlane_order:
                 discarded(self)
 
@@ -124,27 +134,53 @@ class Results:
     def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
         """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
         if order.request is None:
-            self._write(order, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
+            self._write(order.id, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
         else:
-            self._write(order, functools.partial(_mark_failed, order, error), then)
+            self._write(order.id, functools.partial(_mark_failed, order, error), then)
 
     def revoked(self, order: Order, then: Callable[[], object]) -> None:
         """Likewise that it was revoked, or has expired."""
-        self._write(order, functools.partial(_mark_revoked, order), then)
+        self._write(order.id, functools.partial(_mark_unbegun, order), then)
+
+    def stopped(self, request: Any, said: Revoked) -> None:
+        """Likewise that its run was stopped, which no one waits for."""
+        self._write(request.id, functools.partial(_mark_revoked, request, said), _nothing)
+
+    def revoke(
+        self, controlled: Any, task_id: Any, terminate: bool = False, signal: Any = None, **_options: Any
+    ) -> dict[str, str]:
+        """Celery's remote command of this name, which writes down on the owner that what does not run is revoked."""
+        numbers = set(maybe_list(task_id) or ())
+        state.revoked.update(numbers)
+        known = {number: state.requests[number] for number in numbers if number in state.requests}
+        for number in numbers:
+            request = known.get(number)
+            if request not in state.active_requests:
+                self._write(number, functools.partial(_mark_flagged, controlled.app, number, request), _nothing)
+        _log.info("tasks flagged as revoked: %s", ", ".join(numbers))
+        if not terminate:
+            return {"ok": f"tasks {numbers} flagged as revoked"}
+        for request in known.values():
+            request.terminate(controlled.consumer.pool, signal=numbers_of_signals.signum(signal or TERM_SIGNAME))
+        return {"ok": f"terminate: {', '.join(known) or 'tasks unknown'}"}
+
+    def terminate(self, controlled: Any, signal: Any, task_id: Any, **_options: Any) -> dict[str, str]:
+        """Likewise."""
+        return self.revoke(controlled, task_id, terminate=True, signal=signal)
 
     def stop(self) -> None:
         """End after what waits to be written."""
         self._waiting.put(None)
 
-    def _write(self, order: Order, write: Callable[[], object], then: Callable[[], object]) -> None:
+    def _write(self, number: str, write: Callable[[], object], then: Callable[[], object]) -> None:
         if self._waiting.qsize() >= _WAITING_MOST:
-            _log.warning("the end of order %s is not written down: too many wait for the result backend", order.id)
+            _log.warning("the end of order %s is not written down: too many wait for the result backend", number)
             then()
             return
         if self._threads < _THREADS:
             self._threads += 1
             threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
-        self._waiting.put((order.id, write, then))
+        self._waiting.put((number, write, then))
 
     def _run(self) -> None:
         while (item := self._waiting.get()) is not None:
@@ -181,13 +217,29 @@ def _mark_failed(order: Order, error: BaseException) -> None:
     )
 
 
-def _mark_revoked(order: Order) -> None:
+def _mark_unbegun(order: Order) -> None:
     order.over = True
     running.set(order)
-    request = order.request
-    task, context, reason = request.task, request._context, request.greenlane_revoked
+    reason = order.request.greenlane_revoked
+    _mark_revoked(order.request, (reason, False, None, reason == "expired"))
+
+
+def _mark_revoked(request: Any, said: Revoked) -> None:
+    reason, terminated, signum, expired = said
+    task, context = request.task, request._context
     task.backend.mark_as_revoked(request.id, reason, request=context, store_result=request.store_errors)
-    signals.task_revoked.send(task, request=context, terminated=False, signum=None, expired=reason == "expired")
+    signals.task_revoked.send(task, request=context, terminated=terminated, signum=signum, expired=expired)
+
+
+def _mark_flagged(app: Any, number: str, request: Any) -> None:
+    # Tasks may have backends of their own. What runs or has ended, here or elsewhere, keeps its state.
+    backend = app.backend if request is None else request.task.backend
+    if backend.get_state(number) in _NOT_BEGUN:
+        backend.mark_as_revoked(number, reason="revoked", store_result=True)
+
+
+def _nothing() -> None:
+    pass
 
 
 def _mark_unread(app: Any, message: Any, error: BaseException) -> None:

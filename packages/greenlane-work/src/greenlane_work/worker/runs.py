@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from billiard.einfo import ExceptionInfo
 from celery.app.trace import fast_trace_task, trace_task_ret
 from celery.exceptions import SoftTimeLimitExceeded
+from celery.utils.saferepr import saferepr
 
 from greenlane import deadline
 from greenlane._native import Start
@@ -114,7 +115,7 @@ class Runs:
         levels = ((order.key, start), (f"{provider_of(order.key)}/", order.passed))
         order.probes = [name for name, level in levels if level is not None and level.probe]
         order.late = ""
-        order.over, order.retried = order.name == _CHORD_UNLOCK, False
+        order.over, order.retried, order.written = order.name == _CHORD_UNLOCK, False, False
         self._set_limits(order, start)
         order.request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
@@ -208,17 +209,29 @@ class Runs:
             self.runner.soften(order)
 
     def _give_up(self, order: Order, generation: int, seconds: float) -> None:
-        """The hard limit: its slot is free; whether the call went through is unknown."""
+        """The hard limit: its slot is free; whether the call went through is unknown, unless its result is written."""
         if order.generation != generation or order.stage is not Stage.RUNNING:
             return
         self._totals.hard_limits += 1
         reason = f"hard time limit of {seconds:g} s"
-        _log.error("%s: order %s at %r is given up and will be tried again", reason, order.id, order.key)
+        hook_hangs = _hook_hangs(order)
+        then = "it is done" if hook_hangs else "it will be tried again"
+        _log.error("%s: order %s at %r is given up; %s", reason, order.id, order.key, then)
         _cancel(order)
         order.generation += 1
         if order.runner is not None:  # else it has ended, and waits for the store
             self.runner.abandon(order, generation)
-        self._given_up(order, reason)
+        if hook_hangs:
+            shown = saferepr(order.kept[0] if order.kept else None)
+            self._end(order, order.generation, (0, shown, (time.monotonic_ns() - order.begun_ns) / 1e9))
+        else:
+            self._given_up(order, reason)
+
+
+def _hook_hangs(order: Order) -> bool:
+    """Its result is written, and its run has not ended: the store has not been told yet."""
+    waits_for_store = order.untold is None and order.kept is not None and order.kept[1]
+    return order.written and not waits_for_store
 
 
 def _cancel(order: Order) -> None:

@@ -30,18 +30,22 @@ _log = logging.getLogger("greenlane.work")
 
 #: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
 _REMEMBERED: Final = 20_000
-#: An order waits this long for its result to be written down. Arbitrary: a backend that is restarted is back by then.
-_RESULT_NS: Final = 30_000_000_000
+#: An order waits this long for its result to be written down, or as long as it may be parked if that is less: that much
+#: is counted for it where Redis gives messages to others. Arbitrary: a backend that is restarted is back by then.
+_RESULT_S: Final = 30.0
 
 
 class Settlement:
     """See the module. `admit` takes over an order that had to wait for another one of its identity."""
 
-    def __init__(self, owner: Owner, alarm: Alarm, totals: Totals, admit: Callable[[Order], None]) -> None:
+    def __init__(
+        self, owner: Owner, alarm: Alarm, totals: Totals, admit: Callable[[Order], None], parked_most_s: float
+    ) -> None:
         self._owner = owner
         self._alarm = alarm
         self._totals = totals
         self._admit = admit
+        self._result_ns = round(min(_RESULT_S, parked_most_s) * 1e9)
         self._ended: OrderedDict[Identity, None] = OrderedDict()
         # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
         self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
@@ -49,6 +53,8 @@ class Settlement:
         self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what arrived with the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
+        # Called, they let their orders wait no longer for their results to be written down.
+        self._unwritten: set[Callable[[], None]] = set()
         self.results = Results()
         # Set by the step, at each connection.
         self.queues: Queues | None = None
@@ -63,6 +69,16 @@ class Settlement:
     def leaving(self) -> int:
         """Orders whose copy is on its way, or whose failure is being written down."""
         return len(self._leaving)
+
+    @property
+    def unwritten(self) -> int:
+        """Of these, those that wait for their result to be written down."""
+        return len(self._unwritten)
+
+    def stop_waiting(self) -> None:
+        """Let what waits for its result to be written down go on without it."""
+        for late in tuple(self._unwritten):
+            late()
 
     def stop(self) -> None:
         """Send nothing more."""
@@ -199,6 +215,7 @@ class Settlement:
 
         def go_on() -> None:
             entry.cancel()
+            self._unwritten.discard(late)
             while steps:
                 steps.pop()()
 
@@ -206,7 +223,8 @@ class Settlement:
             _log.warning("order %s does not wait longer for its result to be written down", order.id)
             go_on()
 
-        entry = self._alarm.at(time.monotonic_ns() + _RESULT_NS, late)
+        entry = self._alarm.at(time.monotonic_ns() + self._result_ns, late)
+        self._unwritten.add(late)
         write(lambda: self._owner.post(go_on))
 
     def _leave(self, order: Order) -> None:

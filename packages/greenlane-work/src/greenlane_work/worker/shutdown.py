@@ -1,8 +1,9 @@
 """The end of a worker: bounded, and its exit code says how it went.
 
 First SIGTERM (or Ctrl-C, or SIGQUIT): receiving stops; what was not begun is returned now; what runs has
-`task_shutdown_s`. The second signal ends that wait. What still runs then stays unacknowledged: the broker gives it to
-another worker, and the store says that its outcome is unknown.
+`task_shutdown_s`, and so have results that are still to be written down. Then, for a few seconds, what is on its way to
+the broker is waited for. The second signal ends both waits. What still runs then stays unacknowledged: the broker gives
+it to another worker, and the store says that its outcome is unknown.
 
 Exit codes: 0 = all that ran ended (130 after Ctrl-C), 1 = some were cut off.
 """
@@ -16,6 +17,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
@@ -30,7 +32,8 @@ __all__ = ["Shutdown"]
 _log = logging.getLogger("greenlane.work")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _INTERRUPTED: Final = 130
-#: Once nothing runs, what is on its way to the broker has this long; then it stays unacknowledged. Arbitrary.
+#: Once nothing runs, what is on its way to the broker has this long; then it stays unacknowledged. With the default of
+#: `task_shutdown_s` and the store's time at the end it is within Kubernetes' 30 s.
 _LETTERS_S: Final = 5.0
 _CUT_OFF: Final = 1
 
@@ -77,21 +80,23 @@ class Shutdown:
             "ending: %d orders that were not begun went back, %d running have up to %g s",
             *(self.given_back, running, self._grace_s),
         )
-        beat = time.monotonic()
-        letters_until = min(until, time.monotonic() + _LETTERS_S)
-        while self._signals < 2 and time.monotonic() < until:
-            if not flow.parked.running and (not flow.leaving() or time.monotonic() > letters_until):
-                break
-            self._owner.wait(min(0.2, max(0.0, until - time.monotonic())))
-            if time.monotonic() - beat > 1:
-                beat = time.monotonic()
-                _keep_alive(connection)
+        self._wait_while(lambda: flow.parked.running or flow.settlement.unwritten, until, connection)
+        self._owner.post(flow.settlement.stop_waiting)
+        self._wait_while(flow.leaving, time.monotonic() + _LETTERS_S, connection)
         self.cut_off = flow.parked.running
         self.stuck = bool(self.cut_off or flow.runner.abandoned())
         if self.cut_off:
             _log.error("ending: %d orders were cut off; the broker gives them to other workers", self.cut_off)
             if self.controller is not None:
                 self.controller.exitcode = _CUT_OFF
+
+    def _wait_while(self, busy: Callable[[], int], until: float, connection: Any) -> None:
+        beat = time.monotonic()
+        while self._signals < 2 and time.monotonic() < until and busy():
+            self._owner.wait(min(0.2, max(0.0, until - time.monotonic())))
+            if time.monotonic() - beat > 1:
+                beat = time.monotonic()
+                _keep_alive(connection)
 
     @property
     def exit_code(self) -> int:

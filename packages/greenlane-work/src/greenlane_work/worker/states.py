@@ -29,11 +29,9 @@ _PASSING: Final = (STARTED, RETRY)
 
 def bear_its_absence(backend: Any) -> None:
     """Let an order's run bear that this class of result backends takes no state. Idempotent."""
-    if issubclass(backend, DisabledBackend):
-        return  # Nothing is written, so nothing can be away.
     store_result, mark_as_done = backend.store_result, backend.mark_as_done
     mark_as_failure = backend.mark_as_failure
-    if hasattr(mark_as_failure, _BORNE):
+    if hasattr(mark_as_done, _BORNE):
         return
 
     @functools.wraps(store_result)
@@ -49,9 +47,12 @@ def bear_its_absence(backend: Any) -> None:
     @functools.wraps(mark_as_done)
     def does(self: Any, task_id: str, *args: Any, **options: Any) -> Any:
         order = _order(task_id)
-        if order is not None:
-            order.followed = True  # Celery publishes what follows first.
-        return mark_as_done(self, task_id, *args, **options)
+        if order is None:
+            return mark_as_done(self, task_id, *args, **options)
+        order.followed = True  # Celery publishes what follows first.
+        done = mark_as_done(self, task_id, *args, **options)
+        order.written = True
+        return done
 
     @functools.wraps(mark_as_failure)
     def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
@@ -59,14 +60,18 @@ def bear_its_absence(backend: Any) -> None:
         if order is None:
             return mark_as_failure(self, task_id, exc, *args, **options)
         if order.kept is None and not order.retried:
+            if order.request._already_revoked:
+                return None  # It was stopped: that it was revoked is written down.
             try:
                 return mark_as_failure(self, task_id, exc, *args, **options)
             except Exception as error:
                 _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
         raise exc  # for the flow: what could not be written or published is tried again, or written with the death
 
-    setattr(fails, _BORNE, True)
-    backend.store_result, backend.mark_as_done, backend.mark_as_failure = stores, does, fails
+    setattr(does, _BORNE, True)
+    backend.mark_as_done = does
+    if not issubclass(backend, DisabledBackend):  # It writes nothing, so nothing can be away.
+        backend.store_result, backend.mark_as_failure = stores, fails
 
 
 def _order(task_id: str) -> Order | None:

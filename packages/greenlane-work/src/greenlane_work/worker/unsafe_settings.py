@@ -183,7 +183,8 @@ def _giving_back(
                     "broker_transport_options['visibility_timeout']",
                     options.get("visibility_timeout", _VISIBILITY_S),
                     f"at least {longest_s:g} s, the longest that an order stays here (2 × task_parked_most_s +"
-                    " task_hard_limit_s + task_shutdown_s): Redis gives it to others before",
+                    " task_hard_limit_s, or task_soft_limit_s + task_grace_s, + task_shutdown_s): Redis gives it to"
+                    " others before",
                     f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}",
                 ),
             )
