@@ -383,7 +383,7 @@ class OrderFlow:
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
-        waits = isinstance(error, TimeLimitExceeded) or away(order.request.task, error)
+        waits = isinstance(error, TimeLimitExceeded) or away(order.request.task.app, error)
         order.attempts += not waits
         at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts)
         if at_ns is None:
