@@ -71,12 +71,14 @@ def test_a_backend_that_refuses_for_a_while_costs_no_result(
             site.worker("--task-attempts", "1")
             assert shop.send.delay("first").get(timeout=20) == "sent first"
             with _locked(file) if says == "locked" else _refusing(server, says):
-                done = shop.send.delay("done")
+                done, failed = shop.send.delay("done"), shop.buggy.delay("failed")
                 eventually(lambda: site.written()["end done"] == 1)
                 time.sleep(2)
             assert done.get(timeout=20) == "sent done"
+            with pytest.raises(KeyError):
+                failed.get(timeout=20)
     assert site.written()["begin done"] == 1
-    assert site.dead() == []
+    assert [headers["id"] for _, headers in site.dead()] == [failed.id]
 
 
 @contextlib.contextmanager

@@ -454,7 +454,7 @@ class OrderFlow:
 
     def give_all_back(self) -> int:
         """Return unstarted orders now; nothing starts afterwards. Gives how many."""
-        self.parked.open = False
+        self.parked.open = self.settlement.results.patient = False
         orders = list(self.parked.waiting())
         for order in orders:
             self.parked.withdraw(order)

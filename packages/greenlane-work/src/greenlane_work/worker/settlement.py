@@ -21,7 +21,7 @@ from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.queues import Queues
-from greenlane_work.worker.results import Results, forgotten
+from greenlane_work.worker.results import TRIED_NS, Results, forgotten
 from greenlane_work.worker.totals import Totals
 
 __all__ = ["Settlement"]
@@ -30,8 +30,6 @@ _log = logging.getLogger("greenlane.work")
 
 #: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
 _REMEMBERED: Final = 20_000
-#: An order waits this long for its result to be written down. Arbitrary: a backend that is restarted is back by then.
-_RESULT_NS: Final = 30_000_000_000
 
 
 class Settlement:
@@ -206,7 +204,7 @@ class Settlement:
             _log.warning("order %s does not wait longer for its result to be written down", order.id)
             go_on()
 
-        entry = self._alarm.at(time.monotonic_ns() + _RESULT_NS, late)
+        entry = self._alarm.at(time.monotonic_ns() + TRIED_NS, late)
         write(lambda: self._owner.post(go_on))
 
     def _leave(self, order: Order) -> None:
