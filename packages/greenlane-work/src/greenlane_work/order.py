@@ -165,6 +165,8 @@ class Order:
     over: bool = False
     # Its next attempt was published by the task itself (`self.retry`). Written by the run.
     retried: bool = False
+    # Its run has written its failure down; False = it could not, None = it did not come so far. Written by the run.
+    written: bool | None = None
     # Why the run was cut off; "" = it was not.
     late: str = ""
 

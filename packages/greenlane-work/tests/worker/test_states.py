@@ -81,6 +81,25 @@ def test_a_backend_that_refuses_for_a_while_costs_no_result(
     assert [headers["id"] for _, headers in site.dead()] == [failed.id]
 
 
+def test_a_failure_that_is_written_late_is_heard_of_once(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url)
+    with _relay(redis_url) as relay, site.app() as shop:
+        worker = site.worker(RESULTS=_over(relay), SIGNALS="task_failure,task_internal_error")
+        relay.cut()
+        failed = shop.heard.apply_async(("o",), link_error=[shop.failed_over.s(), shop.send.si("erred")])
+        worker.wait_output("the failure of the task .* could not be written down")
+        time.sleep(1)
+        relay.mend()
+        with pytest.raises(ConnectionResetError):
+            failed.get(timeout=20)
+        eventually(lambda: "erred" in site.ended() and len(site.dead()) == 1)
+    heard = {"on_failure o": 1, "signal task_failure": 1, "errback ConnectionResetError": 1}
+    assert site.written() == {"begin o": 1, "begin erred": 1, "end erred": 1, **heard}
+    assert worker.output.count("could not be written down") == 2  # STARTED too
+
+
 @contextlib.contextmanager
 def _refusing(server: Redis, says: str) -> Iterator[None]:
     with redis.Redis.from_url(server.url) as client:

@@ -377,7 +377,7 @@ class OrderFlow:
             self.settlement.give_back(order, "the task rejected it, to be queued again", at_once=order.returns == 0)
         else:
             order.note("failed", self.execution.said(error))
-            untold = untold or isinstance(error, Reject)
+            untold = untold or isinstance(error, Reject) or order.written is False
             self.settlement.bury(order, *self._death(order, error), error if untold else None)
             tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 

@@ -190,8 +190,11 @@ def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
         raise error
     except BaseException:
         info = ExceptionInfo()
-    mark = task.backend.mark_as_failure
-    write(mark, request.id, error, info.traceback, request=context, store_result=request.store_errors)
+    if not order.written:
+        mark = task.backend.mark_as_failure
+        write(mark, request.id, error, info.traceback, request=context, store_result=request.store_errors)
+    if order.written is not None:
+        return  # Celery's tracer has gone on
     task.on_failure(error, request.id, request.args, request.kwargs, info)
     signals.task_failure.send(
         sender=task,

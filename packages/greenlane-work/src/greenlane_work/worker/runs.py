@@ -114,7 +114,7 @@ class Runs:
         levels = ((order.key, start), (f"{provider_of(order.key)}/", order.passed))
         order.probes = [name for name, level in levels if level is not None and level.probe]
         order.late = ""
-        order.over, order.retried = order.name == _CHORD_UNLOCK, False
+        order.over, order.retried, order.written = order.name == _CHORD_UNLOCK, False, None
         self._set_limits(order, start)
         order.request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)

@@ -54,16 +54,19 @@ def bear_its_absence(backend: Any) -> None:
         return mark_as_done(self, task_id, *args, **options)
 
     @functools.wraps(mark_as_failure)
-    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
+    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> None:
         order = _order(task_id)
         if order is None:
-            return mark_as_failure(self, task_id, exc, *args, **options)
-        if order.kept is None and not order.retried:
-            try:
-                return mark_as_failure(self, task_id, exc, *args, **options)
-            except Exception as error:
-                _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
-        raise exc  # for the flow: what could not be written or published is tried again, or written with the death
+            mark_as_failure(self, task_id, exc, *args, **options)
+            return
+        if order.kept is not None or order.retried:
+            raise exc  # for the flow: the call is over, and what could not be written or published is tried again
+        try:
+            mark_as_failure(self, task_id, exc, *args, **options)
+            order.written = True
+        except Exception as error:  # raised, it would be another failure to Celery; it is written with the death
+            order.written = False
+            _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
 
     setattr(fails, _BORNE, True)
     backend.store_result, backend.mark_as_done, backend.mark_as_failure = stores, does, fails
