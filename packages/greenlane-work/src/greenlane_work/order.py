@@ -10,6 +10,7 @@ import os
 import pickle
 import platform
 import time
+from _thread import allocate_lock
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
@@ -165,6 +166,10 @@ class Order:
     over: bool = False
     # Its next attempt was published by the task itself (`self.retry`). Written by the run.
     retried: bool = False
+    # What its run's call has raised; None = it has not. Written by the run.
+    raised: BaseException | None = None
+    # Held while its run writes its failure down.
+    writing: Any = dataclasses.field(default_factory=allocate_lock)
     # Its run has written its failure down; False = it could not, None = it did not come so far. Written by the run.
     written: bool | None = None
     # Why the run was cut off; "" = it was not.

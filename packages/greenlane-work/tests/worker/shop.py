@@ -394,9 +394,10 @@ def _heard(_task: object, _error: BaseException, _id: str, args: tuple[str], *_r
 
 
 @task(on_failure=_heard)
-def heard(order: str, merchant: str = "m") -> None:
+def heard(order: str, merchant: str = "m", seconds: float = 0.0) -> None:
     """Fails, and hears of it."""
     effect("begin", order)
+    time.sleep(seconds)
     raise ConnectionResetError("the merchant hung up")
 
 

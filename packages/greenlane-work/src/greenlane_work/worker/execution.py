@@ -172,9 +172,13 @@ class Execution:
             request = task.request
             if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
                 return original(*args, **kwargs)
-            order.over = False
+            order.over, generation = False, order.generation
             try:
                 return self._run(order, task, original, args, kwargs)
+            except BaseException as error:
+                if order.generation == generation:
+                    order.raised = error
+                raise
             finally:
                 order.over = True
 

@@ -313,6 +313,7 @@ class OrderFlow:
 
     def _ended(self, order: Order, result: Result) -> None:
         failed, value, runtime = result
+        order.raised = None  # it holds the run's frames
         if order.answers:
             self.execution.untaken(order)
         if failed:
@@ -329,10 +330,11 @@ class OrderFlow:
 
     def _given_up(self, order: Order, reason: str) -> None:
         self.execution.tell(order, lambda _error: None)  # its run may be ended before it does
-        self.execution.in_doubt(order, reason)
-        if order.retried or order.kept is not None:
+        if order.raised is None:
+            self.execution.in_doubt(order, reason)
+        if order.retried or order.kept is not None or order.raised is not None:
             # The call is over: the store, the broker or the result backend is waited for.
-            self._ended(order, (1, TimeLimitExceeded(reason), UNTRACED))
+            self._ended(order, (1, order.raised or TimeLimitExceeded(reason), UNTRACED))
             return
         self.parked.ended(order, CallOutcome.TIMED_OUT)
         self.probes.ended(order, well=False)

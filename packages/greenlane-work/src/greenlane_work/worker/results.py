@@ -190,10 +190,12 @@ def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
         raise error
     except BaseException:
         info = ExceptionInfo()
-    if not order.written:
+    with order.writing:  # its run was given up, and is still at it
+        written = order.written
+    if not written:
         mark = task.backend.mark_as_failure
         write(mark, request.id, error, info.traceback, request=context, store_result=request.store_errors)
-    if order.written is not None:
+    if written is not None:
         return  # Celery's tracer has gone on
     task.on_failure(error, request.id, request.args, request.kwargs, info)
     signals.task_failure.send(

@@ -61,12 +61,13 @@ def bear_its_absence(backend: Any) -> None:
             return
         if order.kept is not None or order.retried:
             raise exc  # for the flow: the call is over, and what could not be written or published is tried again
-        try:
-            mark_as_failure(self, task_id, exc, *args, **options)
-            order.written = True
-        except Exception as error:  # raised, it would be another failure to Celery; it is written with the death
-            order.written = False
-            _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
+        with order.writing:
+            try:
+                mark_as_failure(self, task_id, exc, *args, **options)
+                order.written = True
+            except Exception as error:  # raised, it would be another failure to Celery; it is written with the death
+                order.written = False
+                _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
 
     setattr(fails, _BORNE, True)
     backend.store_result, backend.mark_as_done, backend.mark_as_failure = stores, does, fails
