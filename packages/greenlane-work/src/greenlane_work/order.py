@@ -42,6 +42,7 @@ __all__ = [
     "Order",
     "Stage",
     "running",
+    "run_generation",
     # its result
     "packed",
     "unpacked",
@@ -257,6 +258,8 @@ class Current:
 
 
 running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
+#: Which of its order's runs this is: another one than `Order.generation` was given up.
+run_generation: ContextVar[int] = ContextVar("greenlane_generation", default=0)
 
 
 def current() -> Current | None:

@@ -85,6 +85,19 @@ def test_a_call_that_raised_is_not_repeated_though_its_failure_cannot_be_written
     assert site.written() == {"begin o": 1, "on_failure o": 1, "errback ConnectionResetError": 1}
 
 
+@pytest.mark.parametrize("results", ["hangs"], indirect=True)
+def test_a_run_that_was_given_up_before_its_call_makes_none(site: Site, results: Results) -> None:
+    worker = site.worker("--task-hard-limit-s", "3")
+    with site.app() as shop:
+        assert shop.send.delay("first").get(timeout=20) == "sent first"
+        results.leave()
+        sent = shop.send.delay("o", seconds=1)
+        worker.wait_output("is given up")
+        results.return_()
+        assert sent.get(timeout=20) == "sent o"
+    assert site.written()["begin o"] == 1
+
+
 def nothing_is_left(worker: Child, site: Site, results: Results, expired: list[str]) -> None:
     """They have their results, where the backend could still take them; none was begun, and none is a dead letter."""
     results.return_()

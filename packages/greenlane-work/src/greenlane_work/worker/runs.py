@@ -18,7 +18,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane import deadline
 from greenlane._native import Start
 from greenlane_work.keys import provider_of
-from greenlane_work.order import Order, Stage, running
+from greenlane_work.order import Order, Stage, run_generation, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Alarm, Owner
@@ -127,7 +127,7 @@ class Runs:
         while True:
             # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
             try:
-                result = result or self._traced(order)
+                result = result or self._traced(order, generation)
                 self._end(order, generation, result)
                 return
             except SoftTimeLimitExceeded:
@@ -143,9 +143,10 @@ class Runs:
         if not self._tell(order, then):
             then(None)
 
-    def _traced(self, order: Order) -> Result:
+    def _traced(self, order: Order, number: int) -> Result:
         request = order.request
         token = running.set(order)
+        run_generation.set(number)
         failed: Any = 1
         # What the thread's order before this one left is overwritten, not put back: a limit may strike anywhere.
         deadline.enter(None, order.due_ns)
