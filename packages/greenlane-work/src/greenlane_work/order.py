@@ -10,6 +10,7 @@ import os
 import pickle
 import platform
 import time
+from _thread import allocate_lock
 from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any, Final
@@ -41,6 +42,7 @@ __all__ = [
     "Order",
     "Stage",
     "running",
+    "run_generation",
     # its result
     "packed",
     "unpacked",
@@ -162,11 +164,17 @@ class Order:
     # That was published: only its result is to be written.
     followed: bool = False
     # And so was its result: what the run does now are its task's hooks and receivers of signals. Written by the run.
-    written: bool = False
+    result_written: bool = False
     # The task's function has ended: what is published in its run now follows it. Written by the run.
     over: bool = False
     # Its next attempt was published by the task itself (`self.retry`). Written by the run.
     retried: bool = False
+    # What its run's call has raised; None = it has not. Written by the run.
+    raised: BaseException | None = None
+    # Held while its run writes its failure down.
+    writing: Any = dataclasses.field(default_factory=allocate_lock)
+    # Its run has written its failure down; False = it could not, None = it did not come so far. Written by the run.
+    failure_written: bool | None = None
     # Why the run was cut off; "" = it was not.
     late: str = ""
 
@@ -252,6 +260,8 @@ class Current:
 
 
 running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
+#: Which of its order's runs this is: another one than `Order.generation` was given up.
+run_generation: ContextVar[int] = ContextVar("greenlane_generation", default=0)
 
 
 def current() -> Current | None:

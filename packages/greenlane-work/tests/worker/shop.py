@@ -405,6 +405,18 @@ def _die(**_ignored: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _heard(_task: object, _error: BaseException, _id: str, args: tuple[str], *_rest: object) -> None:
+    effect("on_failure", *args)
+
+
+@task(on_failure=_heard)
+def heard(order: str, merchant: str = "m", seconds: float = 0.0) -> None:
+    """Fails, and hears of it."""
+    effect("begin", order)
+    time.sleep(seconds)
+    raise ConnectionResetError("the merchant hung up")
+
+
 @task
 def huge(order: str, merchant: str = "m") -> None:
     """Fails with what no frame of AMQP has room for."""

@@ -13,6 +13,7 @@ from amqp.exceptions import MessageNacked
 from celery import Celery
 from celery.exceptions import Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
+from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from greenlane_work.order import Order, running
 from greenlane_work.settings import WorkSettings
@@ -52,17 +53,19 @@ def order() -> Iterator[Order]:
 @pytest.mark.usefixtures("order")
 def test_it_is_published_when_the_broker_is_back() -> None:
     away = [OperationalError("gone"), BrokenPipeError(errno.EPIPE, "gone"), MessageNacked(), TimeoutError()]
-    task = Task(*away)
+    busy = [ResponseError("BUSY a script runs"), ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF")]
+    task = Task(*away, *busy, MasterDownError("its link is down"), ReadOnlyError("a replica"), OutOfMemoryError())
     with pytest.raises(Retry):
         task.retry("again")
-    assert task.calls == [("again",)] * 5
-    assert len(task.slept) == 4
+    assert task.calls == [("again",)] * 10
+    assert len(task.slept) == 9
 
 
 @pytest.mark.usefixtures("order")
-def test_what_can_never_be_published_is_a_failure_of_the_task() -> None:
-    task = Task(EncodeError("no JSON"))
-    with pytest.raises(Unpublished, match="no JSON"):
+@pytest.mark.parametrize("error", [EncodeError("no JSON"), ResponseError("WRONGTYPE no list, BUSY or not")])
+def test_what_can_never_be_published_is_a_failure_of_the_task(error: Exception) -> None:
+    task = Task(error)
+    with pytest.raises(Unpublished, match=r"no JSON|ResponseError"):
         task.retry()
     assert (len(task.calls), task.slept) == (1, [])
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import redis
-from tests.worker.site import Site, asked, eventually
+from tests.worker.site import Site, asked, eventually, told
 
 from tests.child import Child
 from tests.fixtures import StartProcess
@@ -62,6 +62,41 @@ def beside(shop: Any, site: Site, merchant: str = "other") -> None:
     """An order that needs no result goes through meanwhile."""
     shop.send.apply_async(("beside",), {"merchant": merchant}, ignore_result=True)
     eventually(lambda: "beside" in site.ended(), timeout_s=10)
+
+
+@pytest.mark.parametrize("mode", ["--threads", "--green"])
+@pytest.mark.parametrize("results", ["hangs"], indirect=True)
+def test_a_call_that_raised_is_not_repeated_though_its_failure_cannot_be_written(
+    site: Site, results: Results, mode: str
+) -> None:
+    worker = site.worker(mode, "--task-hard-limit-s", "3")
+    with site.app() as shop:
+        failed = shop.heard.apply_async(("o",), {"seconds": 1}, link_error=shop.failed_over.s())
+        eventually(lambda: site.written()["begin o"] == 1)
+        results.leave()
+        worker.wait_output("is given up")
+        time.sleep(2)
+        results.return_()
+        with pytest.raises(ConnectionResetError):
+            failed.get(timeout=20)
+        letters: list[tuple[bytes, dict[str, Any]]] = []
+        eventually(lambda: bool(letters.extend(site.dead()) or letters))
+    ((_, headers),) = letters
+    assert told(headers)["reason"] == "failed"
+    assert site.written() == {"begin o": 1, "on_failure o": 1, "errback ConnectionResetError": 1}
+
+
+@pytest.mark.parametrize("results", ["hangs"], indirect=True)
+def test_a_run_that_was_given_up_before_its_call_makes_none(site: Site, results: Results) -> None:
+    worker = site.worker("--task-hard-limit-s", "3")
+    with site.app() as shop:
+        assert shop.send.delay("first").get(timeout=20) == "sent first"
+        results.leave()
+        sent = shop.send.delay("o", seconds=1)
+        worker.wait_output("is given up")
+        results.return_()
+        assert sent.get(timeout=20) == "sent o"
+    assert site.written()["begin o"] == 1
 
 
 def nothing_is_left(worker: Child, site: Site, results: Results, expired: list[str]) -> None:

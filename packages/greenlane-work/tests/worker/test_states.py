@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import redis
 from tests.worker.relay import Relay
 from tests.worker.site import Site, eventually
 
 from tests.fixtures import StartProcess
+from tests.servers import Redis
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -52,6 +57,67 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
     once = (*names, "linked", "follower", "refused")
     assert [site.written()[f"begin {name}"] for name in (*once, "own_retry")] == [1, 1, 1, 1, 1, 1, 2]
     assert site.dead() == []
+
+
+@pytest.mark.parametrize("says", ["OOM", "READONLY", "locked"])
+def test_a_backend_that_refuses_for_a_while_costs_no_result(
+    tmp_path: Path, redis_url: str, start_process: StartProcess, says: str
+) -> None:
+    with Redis() as server:
+        file = tmp_path / "results.db"
+        results = f"db+sqlite:///{file}?timeout=0.1" if says == "locked" else server.url
+        site = Site(tmp_path, redis_url, start_process, RESULTS=results)
+        with site.app() as shop:
+            site.worker("--task-attempts", "1")
+            assert shop.send.delay("first").get(timeout=20) == "sent first"
+            with _locked(file) if says == "locked" else _refusing(server, says):
+                done, failed = shop.send.delay("done"), shop.buggy.delay("failed")
+                eventually(lambda: site.written()["end done"] == 1)
+                time.sleep(2)
+            assert done.get(timeout=20) == "sent done"
+            with pytest.raises(KeyError):
+                failed.get(timeout=20)
+    assert site.written()["begin done"] == 1
+    assert [headers["id"] for _, headers in site.dead()] == [failed.id]
+
+
+def test_a_failure_that_is_written_late_is_heard_of_once(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url)
+    with _relay(redis_url) as relay, site.app() as shop:
+        worker = site.worker(RESULTS=_over(relay), SIGNALS="task_failure,task_internal_error")
+        relay.cut()
+        failed = shop.heard.apply_async(("o",), link_error=[shop.failed_over.s(), shop.send.si("erred")])
+        worker.wait_output("the failure of the task .* could not be written down")
+        time.sleep(1)
+        relay.mend()
+        with pytest.raises(ConnectionResetError):
+            failed.get(timeout=20)
+        eventually(lambda: "erred" in site.ended() and len(site.dead()) == 1)
+    heard = {"on_failure o": 1, "signal task_failure": 1, "errback ConnectionResetError": 1}
+    assert site.written() == {"begin o": 1, "begin erred": 1, "end erred": 1, **heard}
+    assert worker.output.count("could not be written down") == 2  # STARTED too
+
+
+@contextlib.contextmanager
+def _refusing(server: Redis, says: str) -> Iterator[None]:
+    with redis.Redis.from_url(server.url) as client:
+        refuse, take = {
+            "OOM": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+            "READONLY": ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+        }[says]
+        client.execute_command(*refuse.split())
+        yield
+        client.execute_command(*take.split())
+
+
+@contextlib.contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as held:
+        held.execute("BEGIN EXCLUSIVE")
+        yield
+        held.execute("ROLLBACK")
 
 
 def _relay(redis_url: str) -> Relay:

@@ -23,7 +23,7 @@ from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import store_key
 from greenlane_work.limits import retries_of_keys
-from greenlane_work.order import NotSent, Order, packed, running, unpacked
+from greenlane_work.order import NotSent, Order, packed, run_generation, running, unpacked
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
 from greenlane_work.worker.own_retry import chords_fire, followers_wait, wait_for_the_broker
@@ -172,9 +172,16 @@ class Execution:
             request = task.request
             if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
                 return original(*args, **kwargs)
+            number = run_generation.get()
+            if order.generation != number:
+                raise Ignore  # given up while it waited for the result backend: the next run makes the call
             order.over = False
             try:
                 return self._run(order, task, original, args, kwargs)
+            except BaseException as error:
+                if order.generation == number:
+                    order.raised = error
+                raise
             finally:
                 order.over = True
 

@@ -313,6 +313,7 @@ class OrderFlow:
 
     def _ended(self, order: Order, result: Result) -> None:
         failed, value, runtime = result
+        order.raised = None  # it holds the run's frames
         if order.answers:
             self.execution.untaken(order)
         if failed:
@@ -329,10 +330,11 @@ class OrderFlow:
 
     def _given_up(self, order: Order, reason: str) -> None:
         self.execution.tell(order, lambda _error: None)  # its run may be ended before it does
-        self.execution.in_doubt(order, reason)
-        if order.retried or order.kept is not None:
+        if order.raised is None:
+            self.execution.in_doubt(order, reason)
+        if order.retried or order.kept is not None or order.raised is not None:
             # The call is over: the store, the broker or the result backend is waited for.
-            self._ended(order, (1, TimeLimitExceeded(reason), UNTRACED))
+            self._ended(order, (1, order.raised or TimeLimitExceeded(reason), UNTRACED))
             return
         self.parked.ended(order, CallOutcome.TIMED_OUT)
         self.probes.ended(order, well=False)
@@ -377,13 +379,13 @@ class OrderFlow:
             self.settlement.give_back(order, "the task rejected it, to be queued again", at_once=order.returns == 0)
         else:
             order.note("failed", self.execution.said(error))
-            untold = untold or isinstance(error, Reject)
+            untold = untold or isinstance(error, Reject) or order.failure_written is False
             self.settlement.bury(order, *self._death(order, error), error if untold else None)
             tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _followed(self, order: Order, error: BaseException) -> bool:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
-        waits = isinstance(error, TimeLimitExceeded) or away(order.request.task, error)
+        waits = isinstance(error, TimeLimitExceeded) or away(order.request.task.app, error)
         order.attempts += not waits
         at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts)
         if at_ns is None:
@@ -454,7 +456,7 @@ class OrderFlow:
 
     def give_all_back(self) -> int:
         """Return unstarted orders now; nothing starts afterwards. Gives how many."""
-        self.parked.open = False
+        self.parked.open = self.settlement.results.patient = False
         orders = list(self.parked.waiting())
         for order in orders:
             self.parked.withdraw(order)

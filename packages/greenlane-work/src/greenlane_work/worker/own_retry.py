@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
-from celery.exceptions import Reject, Retry
-from kombu.exceptions import OperationalError
+from celery.exceptions import BackendStoreError, Reject, Retry
 from kombu.utils.uuid import uuid
 
 from greenlane_work.order import running
@@ -31,6 +31,12 @@ _PAUSE_S: Final = 0.5
 #: Place of `task_id` among the arguments of `Celery.send_task`, behind the task's name.
 _TASK_ID: Final = 4
 _WAITS: Final = "__greenlane_waits__"
+#: What a database (PEP 249) or Redis says that takes no write now; by name, since neither client needs to be installed.
+_LATER: Final = frozenset(
+    {"OperationalError", "InterfaceError", "ReadOnlyError", "OutOfMemoryError", "ClusterDownError", "TryAgainError"}
+)
+#: Such answers of Redis that its client has no class for; in a pipeline the command's name precedes them.
+_LATER_CODE: Final = re.compile(r"(?:^|: )(?:BUSY|MISCONF|NOREPLICAS)\b")
 
 
 class Unpublished(Exception):
@@ -59,7 +65,7 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
             except Reject as error:
                 if order is None or not isinstance(error.reason, Exception):
                     raise
-                if not away(task, error.reason):
+                if not away(task.app, error.reason):
                     raise Unpublished(repr(error.reason)) from error.reason
                 if not told:
                     told = True
@@ -90,7 +96,7 @@ def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> N
             try:
                 return original(name, *args, **options)
             except Exception as error:
-                if order.generation != generation or not _away(app, error):
+                if order.generation != generation or not away(app, error):
                     raise
                 if not told:
                     told = True
@@ -131,13 +137,14 @@ def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None
     backend.on_chord_part_return = on_chord_part_return
 
 
-def away(task: Any, reason: BaseException) -> bool:
+def away(app: Any, reason: BaseException) -> bool:
     """Whether the broker, or the result backend, may take later what it does not take now."""
-    return _away(task.app, reason)
-
-
-def _away(app: Any, reason: BaseException) -> bool:
-    if isinstance(reason, (OperationalError, OSError, MessageNacked)):
+    if isinstance(reason, BackendStoreError):
+        reason = reason.__cause__ or reason  # Celery has tried a few times
+    names = {kind.__name__ for kind in type(reason).__mro__}
+    if isinstance(reason, (OSError, MessageNacked)) or names & _LATER:
+        return True
+    if "ResponseError" in names and _LATER_CODE.search(str(reason)):
         return True
     errors = (*app.connection_for_write().connection_errors, *getattr(app.backend, "connection_errors", ()))
     return isinstance(reason, errors) and not isinstance(reason, KeyError)  # kombu counts it among those of Redis

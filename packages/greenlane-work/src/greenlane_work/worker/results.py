@@ -30,8 +30,9 @@ from celery.worker.state import task_ready, task_reserved
 from kombu.serialization import loads, prepare_accept_content
 
 from greenlane_work.order import Order, running
+from greenlane_work.worker.own_retry import away
 
-__all__ = ["Results", "forgotten", "reserved", "revoked_elsewhere", "scheduled", "tell"]
+__all__ = ["TRIED_NS", "Results", "forgotten", "reserved", "revoked_elsewhere", "scheduled", "tell"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -43,10 +44,19 @@ _WAITING_MOST: Final = 10_000
 Revoked = tuple[str, bool, Any, bool]
 #: States of orders that a revoke keeps from beginning.
 _NOT_BEGUN: Final = (states.PENDING, states.RECEIVED, states.RETRY, states.REJECTED)
+#: A result that the backend cannot take is tried again for this long. Arbitrary: one that is restarted is back by then.
+TRIED_NS: Final = 30_000_000_000
+#: Between two tries. Arbitrary.
+_PAUSE_S: Final = 0.5
 #: What may be read of a body that the app does not accept: these run nothing.
 _PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
 #: What a body holds beside the arguments: callbacks, errbacks, chain and chord.
 _BESIDE: Final = ("callbacks", "errbacks", "chain", "chord")
+
+#: Calls a backend's method with these arguments, more than once where the backend is away.
+Write = Callable[..., None]
+#: Writes the end of an order down by it.
+Mark = Callable[[Write], object]
 
 
 def forgotten(order: Order, *, successful: bool = False) -> None:
@@ -120,31 +130,33 @@ def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Ca
 class Results:
     """Writes results down on threads (or greenlets) of its own: a result backend that is away stops no order.
 
-    A Redis that does not answer is waited for for 120 s (`redis_socket_timeout`), other backends are tried again and
-    again, and what hears of a failure (`on_failure`, receivers of `task_failure`) may hang. So there are a few of them,
-    and nobody waits for them without end: see `Settlement`.
+    One that refuses is tried again for 30 s, a Redis that does not answer is waited for for 120 s
+    (`redis_socket_timeout`), and what hears of a failure (`on_failure`, receivers of `task_failure`) may hang. So there
+    are a few of them, and nobody waits for them without end: see `Settlement`.
     """
 
     def __init__(self) -> None:
-        self._waiting: SimpleQueue[tuple[str, Callable[[], object], Callable[[], object]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[str, int, Mark, Callable[[], object]] | None] = SimpleQueue()
         self._threads = 0
+        # False: the worker ends, and what cannot be written now never will be.
+        self.patient = True
         # Set by the step: Celery's app.
         self.app: Any = None
 
     def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
         """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
         if order.request is None:
-            self._write(order.id, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
+            self._put(order.id, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
         else:
-            self._write(order.id, functools.partial(_mark_failed, order, error), then)
+            self._put(order.id, functools.partial(_mark_failed, order, error), then)
 
     def revoked(self, order: Order, then: Callable[[], object]) -> None:
         """Likewise that it was revoked, or has expired."""
-        self._write(order.id, functools.partial(_mark_unbegun, order), then)
+        self._put(order.id, functools.partial(_mark_unbegun, order), then)
 
     def stopped(self, request: Any, said: Revoked) -> None:
         """Likewise that its run was stopped, which no one waits for."""
-        self._write(request.id, functools.partial(_mark_revoked, request, said), _nothing)
+        self._put(request.id, functools.partial(_mark_revoked, request, said), _nothing)
 
     def revoke(
         self, controlled: Any, task_id: Any, terminate: bool = False, signal: Any = None, **_options: Any
@@ -156,7 +168,7 @@ class Results:
         for number in numbers:
             request = known.get(number)
             if request not in state.active_requests:
-                self._write(number, functools.partial(_mark_flagged, controlled.app, number, request), _nothing)
+                self._put(number, functools.partial(_mark_flagged, controlled.app, number, request), _nothing)
         _log.info("tasks flagged as revoked: %s", ", ".join(numbers))
         if not terminate:
             return {"ok": f"tasks {numbers} flagged as revoked"}
@@ -172,7 +184,7 @@ class Results:
         """End after what waits to be written."""
         self._waiting.put(None)
 
-    def _write(self, number: str, write: Callable[[], object], then: Callable[[], object]) -> None:
+    def _put(self, number: str, mark: Mark, then: Callable[[], object]) -> None:
         if self._waiting.qsize() >= _WAITING_MOST:
             _log.warning("the end of order %s is not written down: too many wait for the result backend", number)
             then()
@@ -180,21 +192,31 @@ class Results:
         if self._threads < _THREADS:
             self._threads += 1
             threading.Thread(target=self._run, name="greenlane-results", daemon=True).start()
-        self._waiting.put((number, write, then))
+        self._waiting.put((number, time.monotonic_ns() + TRIED_NS, mark, then))
 
     def _run(self) -> None:
         while (item := self._waiting.get()) is not None:
-            number, write, then = item
+            number, until_ns, mark, then = item
             try:
-                write()
+                mark(functools.partial(self._write, until_ns))
             except BaseException as refused:  # a task's `on_failure` may raise whatever it likes
                 _log.warning("the end of order %s could not be written down: %r", number, refused)
             running.set(None)
             then()
         self._waiting.put(None)  # for the next thread
 
+    def _write(self, until_ns: int, mark: Callable[..., object], *args: object, **options: object) -> None:
+        while True:
+            try:
+                mark(*args, **options)
+                return
+            except Exception as refused:
+                if not self.patient or time.monotonic_ns() >= until_ns or not away(self.app, refused):
+                    raise
+            time.sleep(_PAUSE_S)
 
-def _mark_failed(order: Order, error: BaseException) -> None:
+
+def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
     # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
     order.over = True
     running.set(order)
@@ -204,7 +226,13 @@ def _mark_failed(order: Order, error: BaseException) -> None:
         raise error
     except BaseException:
         info = ExceptionInfo()
-    task.backend.mark_as_failure(request.id, error, info.traceback, request=context, store_result=request.store_errors)
+    with order.writing:  # its run was given up, and is still at it
+        failure_written = order.failure_written
+    if not failure_written:
+        mark = task.backend.mark_as_failure
+        write(mark, request.id, error, info.traceback, request=context, store_result=request.store_errors)
+    if failure_written is not None:
+        return  # Celery's tracer has gone on
     task.on_failure(error, request.id, request.args, request.kwargs, info)
     signals.task_failure.send(
         sender=task,
@@ -217,39 +245,43 @@ def _mark_failed(order: Order, error: BaseException) -> None:
     )
 
 
-def _mark_unbegun(order: Order) -> None:
+def _mark_unbegun(order: Order, write: Write) -> None:
     order.over = True
     running.set(order)
     reason = order.request.greenlane_revoked
-    _mark_revoked(order.request, (reason, False, None, reason == "expired"))
+    _mark_revoked(order.request, (reason, False, None, reason == "expired"), write)
 
 
-def _mark_revoked(request: Any, said: Revoked) -> None:
+def _mark_revoked(request: Any, said: Revoked, write: Write) -> None:
     reason, terminated, signum, expired = said
     task, context = request.task, request._context
-    task.backend.mark_as_revoked(request.id, reason, request=context, store_result=request.store_errors)
+    write(task.backend.mark_as_revoked, request.id, reason, request=context, store_result=request.store_errors)
     signals.task_revoked.send(task, request=context, terminated=terminated, signum=signum, expired=expired)
 
 
-def _mark_flagged(app: Any, number: str, request: Any) -> None:
+def _mark_flagged(app: Any, number: str, request: Any, write: Write) -> None:
     # Tasks may have backends of their own. What runs or has ended, here or elsewhere, keeps its state.
     backend = app.backend if request is None else request.task.backend
-    if backend.get_state(number) in _NOT_BEGUN:
-        backend.mark_as_revoked(number, reason="revoked", store_result=True)
+
+    def mark() -> None:
+        if backend.get_state(number) in _NOT_BEGUN:
+            backend.mark_as_revoked(number, reason="revoked", store_result=True)
+
+    write(mark)
 
 
 def _nothing() -> None:
     pass
 
 
-def _mark_unread(app: Any, message: Any, error: BaseException) -> None:
+def _mark_unread(app: Any, message: Any, error: BaseException, write: Write) -> None:
     context = _context(message)
     if context is None:
         return
     task = app.tasks.get(context.task)
     stores = app.conf.task_store_errors_even_if_ignored or not context.ignore_result
     backend = app.backend if task is None else task.backend
-    backend.mark_as_failure(context.id, error, request=context, store_result=stores)
+    write(backend.mark_as_failure, context.id, error, request=context, store_result=stores)
 
 
 def _context(message: Any) -> Any:

@@ -19,7 +19,7 @@ from celery.utils.saferepr import saferepr
 from greenlane import deadline
 from greenlane._native import Start
 from greenlane_work.keys import provider_of
-from greenlane_work.order import Order, Stage, running
+from greenlane_work.order import Order, Stage, run_generation, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Alarm, Owner
@@ -115,7 +115,8 @@ class Runs:
         levels = ((order.key, start), (f"{provider_of(order.key)}/", order.passed))
         order.probes = [name for name, level in levels if level is not None and level.probe]
         order.late = ""
-        order.over, order.retried, order.written = order.name == _CHORD_UNLOCK, False, False
+        order.over, order.retried = order.name == _CHORD_UNLOCK, False
+        order.result_written, order.failure_written = False, None
         self._set_limits(order, start)
         order.request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)
@@ -128,7 +129,7 @@ class Runs:
         while True:
             # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
             try:
-                result = result or self._traced(order)
+                result = result or self._traced(order, generation)
                 self._end(order, generation, result)
                 return
             except SoftTimeLimitExceeded:
@@ -144,9 +145,10 @@ class Runs:
         if not self._tell(order, then):
             then(None)
 
-    def _traced(self, order: Order) -> Result:
+    def _traced(self, order: Order, number: int) -> Result:
         request = order.request
         token = running.set(order)
+        run_generation.set(number)
         failed: Any = 1
         # What the thread's order before this one left is overwritten, not put back: a limit may strike anywhere.
         deadline.enter(None, order.due_ns)
@@ -231,7 +233,7 @@ class Runs:
 def _hook_hangs(order: Order) -> bool:
     """Its result is written, and its run has not ended: the store has not been told yet."""
     waits_for_store = order.untold is None and order.kept is not None and order.kept[1]
-    return order.written and not waits_for_store
+    return order.result_written and not waits_for_store
 
 
 def _cancel(order: Order) -> None:

@@ -21,7 +21,7 @@ from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.queues import Queues
-from greenlane_work.worker.results import Results, forgotten
+from greenlane_work.worker.results import TRIED_NS, Results, forgotten
 from greenlane_work.worker.totals import Totals
 
 __all__ = ["Settlement"]
@@ -30,9 +30,6 @@ _log = logging.getLogger("greenlane.work")
 
 #: Identities of orders that ended here: delivered again, they are acknowledged and not run. Arbitrary; some MB.
 _REMEMBERED: Final = 20_000
-#: An order waits this long for its result to be written down, or as long as it may be parked if that is less: that much
-#: is counted for it where Redis gives messages to others. Arbitrary: a backend that is restarted is back by then.
-_RESULT_S: Final = 30.0
 
 
 class Settlement:
@@ -45,7 +42,8 @@ class Settlement:
         self._alarm = alarm
         self._totals = totals
         self._admit = admit
-        self._result_ns = round(min(_RESULT_S, parked_most_s) * 1e9)
+        # As long as it may be parked, if that is less: so much is counted for it where Redis gives messages to others.
+        self._result_ns = min(TRIED_NS, round(parked_most_s * 1e9))
         self._ended: OrderedDict[Identity, None] = OrderedDict()
         # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
         self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()

@@ -51,22 +51,26 @@ def bear_its_absence(backend: Any) -> None:
             return mark_as_done(self, task_id, *args, **options)
         order.followed = True  # Celery publishes what follows first.
         done = mark_as_done(self, task_id, *args, **options)
-        order.written = True
+        order.result_written = True
         return done
 
     @functools.wraps(mark_as_failure)
-    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
+    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> None:
         order = _order(task_id)
         if order is None:
-            return mark_as_failure(self, task_id, exc, *args, **options)
-        if order.kept is None and not order.retried:
-            if order.request._already_revoked:
-                return None  # It was stopped: that it was revoked is written down.
+            mark_as_failure(self, task_id, exc, *args, **options)
+            return
+        if order.kept is not None or order.retried:
+            raise exc  # for the flow: the call is over, and what could not be written or published is tried again
+        if order.request._already_revoked:
+            return  # It was stopped: that it was revoked is written down.
+        with order.writing:
             try:
-                return mark_as_failure(self, task_id, exc, *args, **options)
-            except Exception as error:
+                mark_as_failure(self, task_id, exc, *args, **options)
+                order.failure_written = True
+            except Exception as error:  # raised, it would be another failure to Celery; it is written with the death
+                order.failure_written = False
                 _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
-        raise exc  # for the flow: what could not be written or published is tried again, or written with the death
 
     setattr(does, _BORNE, True)
     backend.mark_as_done = does
