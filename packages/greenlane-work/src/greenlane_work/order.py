@@ -159,7 +159,9 @@ class Order:
     # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
     # follows it (the next of a chain) may still fail.
     kept: tuple[Any, str] | None = None
-    # That was published: only its result is to be written.
+    # How often what follows it, or its result, could not be published or written.
+    writings: int = 0
+    # What follows it was published: only its result is to be written.
     followed: bool = False
     # The task's function has ended: what is published in its run now follows it. Written by the run.
     over: bool = False
