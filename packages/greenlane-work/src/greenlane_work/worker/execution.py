@@ -192,6 +192,8 @@ class Execution:
             if order.followed:
                 task.request.callbacks = task.request.chain = None
             return self._kept(order, task, *order.kept)
+        if order.late:  # the limit came before the thread that it is raised in: nothing was called
+            raise self._wait(_STORE_PAUSE_S, SoftTimeLimitExceeded())
         if self._store is None:
             order.attempts += 1
             known, result = self._asked(order, task, args, kwargs) if order.in_doubt else (False, None)
