@@ -161,7 +161,9 @@ class Order:
     # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
     # follows it (the next of a chain) may still fail.
     kept: tuple[Any, str] | None = None
-    # That was published: only its result is to be written.
+    # How often what follows it, or its result, could not be published or written.
+    writings: int = 0
+    # What follows it was published: only its result is to be written.
     followed: bool = False
     # And so was its result: what the run does now are its task's hooks and receivers of signals. Written by the run.
     result_written: bool = False

@@ -316,8 +316,8 @@ def softened(order: str, merchant: str = "m") -> str:
     """Meets its soft limit, and then publishes."""
     effect("begin", order)
     try:
-        time.sleep(1)
-        time.sleep(1)
+        for _ in range(100):
+            time.sleep(0.1)
     except SoftTimeLimitExceeded:
         send.delay(f"{order}-next")
         return "softened"
@@ -329,9 +329,8 @@ def retried_softened(self, order: str, merchant: str = "m") -> str:  # type: ign
     """Meets its soft limit, and asks Celery for another run."""
     effect("begin", order)
     try:
-        if not self.request.retries:
-            time.sleep(1)
-            time.sleep(1)
+        for _ in range(0 if self.request.retries else 100):
+            time.sleep(0.1)
     except SoftTimeLimitExceeded:
         raise self.retry(countdown=0) from None
     return "retried"

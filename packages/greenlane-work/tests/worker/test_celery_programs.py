@@ -142,7 +142,8 @@ def test_what_ends_whoever_takes_it_has_a_result(site: Site) -> None:
 
 
 def test_after_a_soft_limit_a_task_publishes_and_its_result_is_stored(site: Site) -> None:
-    site.worker("--task-soft-limit-s", "0.5", "--task-hard-limit-s", "10")
+    # Long enough that on a busy machine a run sleeps by then.
+    site.worker("--task-soft-limit-s", "3", "--task-hard-limit-s", "20")
     with site.app() as shop:
         assert shop.softened.delay("s").get(timeout=20) == "softened"
         eventually(lambda: "s-next" in site.ended())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from celery.exceptions import Reject
 from tests.worker.relay import Relay
-from tests.worker.site import Site, eventually
+from tests.worker.site import Site, asked, eventually
 
 from tests.fixtures import StartProcess
 
@@ -20,23 +20,33 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("serializer", ["json", "pickle"])
-def test_the_next_of_a_chain_has_the_result_and_a_link_is_called_once(
+def test_the_next_of_a_chain_has_the_result_and_each_link_is_called_once(
     tmp_path: Path, rabbitmq_url: str, redis_url: str, start_process: StartProcess, serializer: str
 ) -> None:
     site = Site(tmp_path, rabbitmq_url, start_process, SERIALIZER=serializer, RESULTS=redis_url)
     store = ("--task-store", f"sqlite:///{tmp_path}/orders.db", "--task-store-lease-s", "1")
-    dies = site.worker(*store)
+    # Its one slot keeps it from calling what follows: such a call may be cut off too, and then it is repeated.
+    dies = site.worker(*store, "--task-slots", "1")
     with site.app() as shop:
-        link = shop.follows.s("linked")
-        (shop.dies_when_done.s("first", serializer).set(link=link) | shop.follows.s("next")).apply_async()
+        twice = shop.send.si("twice")  # one object: the two calls of it are two orders all the same
+        links = [
+            shop.follows.s("linked"),
+            shop.chain(shop.send.si("second"), shop.send.si("third")),
+            shop.group(twice, twice),
+            shop.chord([shop.send.si("member"), shop.send.si("other")], shop.body.s("body")),
+        ]
+        (shop.dies_when_done.s("first", serializer).set(link=links) | shop.follows.s("next")).apply_async()
         assert dies.wait_exit(timeout_s=30) == -signal.SIGKILL
         # What follows it was published by the worker that died, and is once more by this one.
         site.worker(*store)
-        eventually(lambda: {"next", "linked"} <= site.ended(), timeout_s=40)
-        eventually(lambda: site.left() == 0)
+        followers = {"next", "linked", "second", "third", "twice", "member", "other", "body"}
+        eventually(lambda: followers <= site.ended(), timeout_s=40)
+        eventually(lambda: not (asked(shop, "active") or asked(shop, "reserved") or site.left()))
     written = site.written()
-    assert (written["begin first"], written["end next"], written["end linked"]) == (1, 1, 1)
-    kinds = {line.split()[2] for line in site.book.read_text().splitlines() if line.startswith("end ")}
+    expected = dict.fromkeys(("begin first", *(f"end {name}" for name in followers)), 1) | {"end twice": 2}
+    assert {line: written[line] for line in expected} == expected
+    ends = [line.split() for line in site.book.read_text().splitlines() if line.startswith(("end linked", "end next"))]
+    kinds = {kind for _, _, kind in ends}
     assert kinds == {"datetime" if serializer == "json" else "Odd"}
 
 
@@ -50,13 +60,13 @@ def test_what_follows_a_task_waits_for_the_broker(
     with Relay(port) as relay:
         site = Site(tmp_path, url.replace(str(port), str(relay.port)), start_process, RESULTS=redis_url)
         direct.queue = site.queue
-        # Their calls end while the broker is away, one of them after its soft limit.
+        # Their calls end while the broker is away: what follows them could be called twice if a confirmation were lost.
         worker = site.worker("--task-soft-limit-s", "3", "--task-hard-limit-s", "60")
         with direct.app() as shop:
             link, errback = shop.follows.s("linked"), shop.send.si("erred")
-            chain = (shop.send.s("first", seconds=1).set(link=link) | shop.follows.s("next")).apply_async()
-            chord = shop.chord([shop.send.s(name, seconds=1) for name in "ab"])(shop.follows.s("body"))
-            failed = shop.rejected_late.apply_async(("failed", 1.0), link_error=errback)
+            chain = (shop.send.s("first", seconds=2).set(link=link) | shop.follows.s("next")).apply_async()
+            chord = shop.chord([shop.send.s(name, seconds=2) for name in "ab"])(shop.follows.s("body"))
+            failed = shop.rejected_late.apply_async(("failed", 2.0), link_error=errback)
             eventually(lambda: sum(site.written()[f"begin {name}"] for name in ("first", "a", "b", "failed")) == 4)
             relay.cut()
             eventually(lambda: {"first", "a", "b"} <= site.ended())

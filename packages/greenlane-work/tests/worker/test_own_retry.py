@@ -18,7 +18,7 @@ from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, R
 from greenlane_work.order import Order, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.store import State, open_store
-from greenlane_work.worker.execution import Execution
+from greenlane_work.worker.execution import Again, Execution
 from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.totals import Totals
@@ -199,3 +199,21 @@ def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order
     assert order.kept == ("it was sent", "")
     assert mail.run("x") == "it was sent"
     assert asked == ["x"]
+
+
+def test_an_order_that_met_its_soft_limit_before_it_had_a_thread_is_not_called_and_begins_again(order: Order) -> None:
+    """The exception had no thread to be raised in: the call would have no limit."""
+
+    @Task.app.task(name="waited", lazy=False)  # type: ignore[untyped-decorator]
+    def waited() -> None:
+        raise AssertionError("it is called")
+
+    settings = WorkSettings(task_key="args.0")
+    execution = Execution(None, Retrying(settings, Totals(), stored=False), settings, lambda _order, _error: None)
+    execution.wrap(waited)
+    waited.push_request(id="a", called_directly=False, is_eager=False)
+    order.request = waited.request
+    order.late = "soft time limit of 1 s"
+    with pytest.raises(Again) as again:
+        waited.run()
+    assert (again.value.counted, order.attempts) == (False, 0)

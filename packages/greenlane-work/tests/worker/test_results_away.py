@@ -118,9 +118,9 @@ def nothing_is_left(worker: Child, site: Site, results: Results, expired: list[s
 def test_parked_orders_that_expire_keep_no_others_waiting(site: Site, results: Results) -> None:
     worker = site.worker("--task-limit", "1", "--task-slots", "4")
     with site.app() as shop:
-        shop.send.apply_async(("first",), {"seconds": 4}, ignore_result=True)
+        shop.send.apply_async(("first",), {"seconds": 8}, ignore_result=True)
         eventually(lambda: site.written()["begin first"] == 1)
-        expired = [shop.send.apply_async((name,), expires=2).id for name in ORDERS]
+        expired = [shop.send.apply_async((name,), expires=4).id for name in ORDERS]
         eventually(lambda: len(asked(shop, "reserved")) == len(ORDERS))
         results.leave()
         eventually(lambda: worker.output.count("Discarding revoked task") == len(ORDERS), timeout_s=15)

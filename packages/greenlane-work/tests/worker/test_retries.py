@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.worker.site import Site, eventually
 
 from greenlane_work.worker.retries import RetryBudget, RetryDelay
+from tests.fixtures import StartProcess
 
 NS = 1_000_000_000
 
@@ -49,3 +54,19 @@ def test_a_clock_that_goes_back_gives_nothing() -> None:
     assert budget.take(10 * NS) == 10 * NS
     assert budget.take(1 * NS) == 2 * NS
     assert budget.take(10 * NS) == 12 * NS
+
+
+@pytest.mark.system
+@pytest.mark.slow
+def test_results_that_cannot_be_written_leave_the_budget_to_calls(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url)
+    worker = site.worker("--task-attempts", "3")
+    names = [f"o{number}" for number in range(30)]
+    site.publish("unstored", *names)
+    # Sixty writings more: as many calls would wait for the budget for most of a minute.
+    eventually(lambda: worker.output.count("goes to the dead letters") == len(names), timeout_s=15)
+    site.publish("our_retries", "flaky", failures=2)
+    eventually(lambda: "flaky" in site.ended(), timeout_s=15)
+    assert [site.written()[f"end {name}"] for name in (*names, "flaky")] == [1] * 31

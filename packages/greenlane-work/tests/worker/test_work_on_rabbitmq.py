@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kombu import Connection
 from tests.worker.relay import Relay
-from tests.worker.site import SHOP, Site, eventually, told
+from tests.worker.site import SHOP, Site, asked, eventually, told
 
 from greenlane.cli.main import main
 from greenlane.control.client import ask, processes
@@ -59,15 +59,8 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
         at = time.time() + 0.5
         for name in orders(40, "eta"):
             shop.send.apply_async((name,), {"not_before": at}, countdown=0.5)
-        # Room for those that run and the next ones, and meanwhile for those that wait for their time.
-        prefetched = set()
-
-        def grown_and_back() -> bool:
-            (stats,) = shop.app.control.inspect(timeout=1, limit=1).stats().values()
-            prefetched.add(stats["prefetch_count"])
-            return stats["prefetch_count"] == 4 * 10
-
-        eventually(grown_and_back)
+        # Room for those that run and the next ones; those that wait for their time had some of their own.
+        eventually(lambda: asked(shop, "stats")["prefetch_count"] == 4 * 10)
     ended = {*orders(60), *orders(40, "eta"), "f", "r", "x", "q"}
     eventually(lambda: ended <= site.ended() and site.written()["begin never"] == site.written()["begin u"] == 3)
     lines = [line.split() for line in site.book.read_text().splitlines()]
@@ -77,10 +70,12 @@ def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str
     assert [written[f"begin {name}"] for name in ("r", "n", "x", "q", "j")] == [2, 1, 3, 2, 1]
     assert [written[f"begin {name}"] for name in orders(40, "eta")] == [1] * 40
     eventually(lambda: worker.output.count("goes to the dead letters") == 3)
+    (process,) = processes(site.folder / "control")
+    # The end of an order is written before its run has ended.
+    eventually(lambda: ask(process.socket, {"do": "show"})["tasks"]["running"] == 0)
     text = urllib.request.urlopen(f"http://127.0.0.1:{free_port}/metrics", timeout=10).read().decode()
     assert 'greenlane_upstream_parked{key="m"' in text
     assert f'greenlane_orders_ended_total{{end="dead",pid="{worker.pid}"}} 3\n' in text
-    (process,) = processes(site.folder / "control")
     tasks = ask(process.socket, {"do": "show"})["tasks"]
     assert (tasks["slots"], tasks["running"], tasks["parked"], tasks["totals"]["orders_dead"]) == (10, 0, 0, 3)
     assert {row["key"]: row["ok"] for row in tasks["keys"]}["m"] == 60

@@ -14,7 +14,6 @@ import functools
 import inspect
 import logging
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ from greenlane_work.limits import retries_of_keys
 from greenlane_work.order import NotSent, Order, packed, run_generation, running, unpacked
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
-from greenlane_work.worker.own_retry import chords_fire, followers_wait, wait_for_the_broker
+from greenlane_work.worker.own_retry import chords_fire, followers_wait, named, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.states import bear_its_absence
 
@@ -194,12 +193,14 @@ class Execution:
 
     def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if self._store is not None:
-            _name_callbacks(task.request)
+            task.request.callbacks = named(task.request.callbacks or (), task.request.id)
         if order.kept is not None:
             self.counts.done_before += 1
             if order.followed:
                 task.request.callbacks = task.request.chain = None
             return self._kept(order, task, *order.kept)
+        if order.late:  # the limit came before the thread that it is raised in: nothing was called
+            raise self._wait(_STORE_PAUSE_S, SoftTimeLimitExceeded())
         if self._store is None:
             order.attempts += 1
             known, result = self._asked(order, task, args, kwargs) if order.in_doubt else (False, None)
@@ -399,18 +400,6 @@ def _pickles(task: Any) -> bool:
 
 def _is_followed(request: Any) -> bool:
     return bool(request.callbacks or request.chain or request.chord)
-
-
-def _name_callbacks(request: Any) -> None:
-    """Let the tasks that are linked to this one have ids of its making.
-
-    A worker may die between their publishing and its own acknowledgement: published again, they have the same ids, and
-    the store lets each be called once. Those of a chain have theirs from the beginning.
-    """
-    for number, callback in enumerate(request.callbacks or ()):
-        if not callback.get("subtask_type"):
-            name = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{request.id}/{number}"))
-            callback.setdefault("options", {}).setdefault("task_id", name)
 
 
 def _store_key(order: Order) -> str:

@@ -387,7 +387,8 @@ class OrderFlow:
         """Let what follows the task be tried again: it had its effect, and is not called again for that."""
         waits = isinstance(error, TimeLimitExceeded) or away(order.request.task.app, error)
         order.attempts += not waits
-        at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts)
+        order.writings += 1
+        at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts, writings=order.writings)
         if at_ns is None:
             return False
         if order.delivery.stale:

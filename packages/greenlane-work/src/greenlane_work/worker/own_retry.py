@@ -13,16 +13,16 @@ import functools
 import logging
 import re
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
 from celery.exceptions import BackendStoreError, Reject, Retry
-from kombu.utils.uuid import uuid
 
 from greenlane_work.order import running
 
-__all__ = ["Unpublished", "away", "chords_fire", "followers_wait", "wait_for_the_broker"]
+__all__ = ["Unpublished", "away", "chords_fire", "followers_wait", "named", "wait_for_the_broker"]
 
 _log = logging.getLogger("greenlane.work")
 
@@ -37,6 +37,8 @@ _LATER: Final = frozenset(
 )
 #: Such answers of Redis that its client has no class for; in a pipeline the command's name precedes them.
 _LATER_CODE: Final = re.compile(r"(?:^|: )(?:BUSY|MISCONF|NOREPLICAS)\b")
+#: Of signatures that hold others: the arguments that are those.
+_PARTS: Final = {"chain": ("tasks",), "group": ("tasks",), "chord": ("header", "body")}
 
 
 class Unpublished(Exception):
@@ -91,7 +93,7 @@ def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> N
             return original(name, *args, **options)
         generation, told = order.generation, False
         if len(args) < _TASK_ID:
-            options["task_id"] = options.get("task_id") or uuid()
+            options["task_id"] = options.get("task_id") or str(uuid.uuid4())
         while True:
             try:
                 return original(name, *args, **options)
@@ -105,6 +107,29 @@ def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> N
 
     setattr(send_task, _WAITS, True)
     app.send_task = send_task
+
+
+def named(signatures: Any, name: str) -> list[dict[str, Any]]:
+    """Give copies of the tasks that are linked to one of this name, with ids made of it, in chains and groups too.
+
+    A worker may die between their publishing and its own acknowledgement: published again, they have the same ids, and
+    the store lets each be called once. The next tasks of a chain have theirs from the beginning.
+
+    Copies, because a pickled group may hold one object twice, and these are two orders.
+    """
+    return [_named(signature, f"{name}/{number}") for number, signature in enumerate(signatures)]
+
+
+def _named(signature: Any, name: str) -> dict[str, Any]:
+    parts = _PARTS.get(signature.get("subtask_type"))
+    if parts is None:
+        number = str(uuid.uuid5(uuid.NAMESPACE_OID, name))
+        return {**signature, "options": {"task_id": number, **(signature.get("options") or {})}}
+    held = dict(signature.get("kwargs") or {})
+    for part in filter(held.get, parts):
+        inside = f"{name}/{part}"
+        held[part] = _named(held[part], inside) if isinstance(held[part], dict) else named(held[part], inside)
+    return {**signature, "kwargs": held}
 
 
 def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:

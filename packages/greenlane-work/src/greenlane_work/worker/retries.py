@@ -126,7 +126,7 @@ class Retrying:
         earlier = order.identity[2] if self._stored else 0
         return max(order.attempts - earlier, min(order.attempts, 1))
 
-    def again_ns(self, order: Order, attempts: int) -> int | None:
+    def again_ns(self, order: Order, attempts: int, *, writings: int = 0) -> int | None:
         """Give when a failed order is run again; None: its attempts or its deadline do not allow it. From any thread.
 
         A retry for which its key's budget has nothing left waits until it has.
@@ -134,6 +134,8 @@ class Retrying:
         Args:
             order: which has failed.
             attempts: as many as there may be.
+            writings: how often the result of its call could not be written; 0 = it is to be called. The budget is for
+                calls.
         """
         made = self.attempts(order)
         if RetryDelay.spent(made, attempts, time.time(), order.deadline_at):
@@ -141,12 +143,13 @@ class Retrying:
         now_ns = time.monotonic_ns()
         remaining_s = order.remaining_s()
         most_s = math.inf if remaining_s is None else remaining_s
-        at_ns = now_ns + int(self._delay.delay_s(made, self._random.random(), most_s) * 1e9)
-        with self._guard:
-            ready_ns = self._budget(order.key).take(now_ns)
-            if ready_ns > at_ns:
-                self._totals.retries_held += 1
-                at_ns = ready_ns
+        at_ns = now_ns + int(self._delay.delay_s(writings or made, self._random.random(), most_s) * 1e9)
+        if not writings:
+            with self._guard:
+                ready_ns = self._budget(order.key).take(now_ns)
+                if ready_ns > at_ns:
+                    self._totals.retries_held += 1
+                    at_ns = ready_ns
         # The budget may ask for more patience than there is left.
         return None if at_ns - now_ns >= most_s * 1e9 else at_ns
 
