@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, R
 
 from greenlane_work.order import Order, running
 from greenlane_work.settings import WorkSettings
-from greenlane_work.store import State, open_store
+from greenlane_work.store import Kind, State, open_store
 from greenlane_work.worker.execution import Again, Execution
 from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
@@ -174,6 +175,39 @@ def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(tmp_path
     assert told.wait(20)
     assert other.begin("retried/a").state is State.UNKNOWN
     store.close()
+    other.close()
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_run_that_was_given_up_tells_the_store_itself_and_leaves_the_next_one_its_own(
+    tmp_path: Path, raises: bool
+) -> None:
+    url = f"sqlite:///{tmp_path}/orders.db"
+    store, other = open_store(url), open_store(url)
+    settings = WorkSettings(task_key="args.0")
+    execution = Execution(store, Retrying(settings, Totals(), stored=True), settings, lambda _order, _error: None)
+    order = Order(1, id="a", key="k", name=f"late-{raises}", size=0)
+    theirs = (Kind.FAILED, {"reason": "of the next run", "token": "another"})
+
+    @Task.app.task(name=f"late-{raises}", lazy=False)  # type: ignore[untyped-decorator]
+    def late() -> str:
+        order.generation += 1  # the hard limit; the next run has come as far as its end
+        order.kept, order.untold = None, theirs
+        if raises:
+            raise KeyError
+        return "done"
+
+    execution.wrap(late)
+    order.identity = (order.name, "a", 0, 0)
+    late.push_request(id="a", called_directly=False, is_eager=False)
+    order.request = SimpleNamespace(id="a", task=late)
+    token = running.set(order)
+    with contextlib.suppress(KeyError):
+        late.run()
+    running.reset(token)
+    assert (order.untold, order.kept) == (theirs, None)
+    assert store.close(20)
+    assert other.begin(f"{order.name}/a").state is (State.UNKNOWN if raises else State.DONE)
     other.close()
 
 

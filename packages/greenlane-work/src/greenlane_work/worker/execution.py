@@ -171,14 +171,13 @@ class Execution:
             request = task.request
             if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
                 return original(*args, **kwargs)
-            number = run_generation.get()
-            if order.generation != number:
-                raise Ignore  # given up while it waited for the result backend: the next run makes the call
+            if _is_given_up(order):
+                raise Ignore  # while it waited for the result backend: the next run makes the call
             order.over = False
             try:
                 return self._run(order, task, original, args, kwargs)
             except BaseException as error:
-                if order.generation == number:
+                if not _is_given_up(order):
                     order.raised = error
                 raise
             finally:
@@ -219,23 +218,33 @@ class Execution:
         except BaseException as error:
             self._failed(order, task, error, token)
             raise
-        order.kept = (result, token)
-        return self._kept(order, task, *order.kept)
+        if not _is_given_up(order):
+            order.kept = (result, token)
+        return self._kept(order, task, result, token)
 
     def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
         """Give the result of a call that ended well, once the store has it."""
-        if self._store is not None and token and not _is_followed(task.request):
-            from greenlane_work.store import Kind
-
+        if self._store is None or not token:
+            return result
+        if _is_given_up(order) or not _is_followed(task.request):
             # Nothing is published after it: the store is told beside the rest of the run, which ends when it knows.
-            order.untold = (Kind.DONE, {"result": packed(result, pickled=_pickles(task)), "token": token})
-        elif self._store is not None and token:
-            try:
-                self._done(order, task, result, token)
-            except SoftTimeLimitExceeded as error:
-                raise self._wait(_STORE_PAUSE_S, error) from error
-            order.kept = (result, "")
+            self._tell_at_the_end(order, "DONE", token, result=packed(result, pickled=_pickles(task)))
+            return result
+        try:
+            self._done(order, task, result, token)
+        except SoftTimeLimitExceeded as error:
+            raise self._wait(_STORE_PAUSE_S, error) from error
+        order.kept = (result, "")
         return result
+
+    def _tell_at_the_end(self, order: Order, kind: str, token: str, **what: object) -> None:
+        """Let the store be told when the run has ended; now, by one that was given up: the next one may have begun."""
+        from greenlane_work.store import Kind
+
+        if _is_given_up(order):
+            self._store.submit(Kind[kind], _store_key(order), lambda _answer: None, **what, token=token)
+        else:
+            order.untold = (Kind[kind], {**what, "token": token})
 
     def _done(self, order: Order, task: Any, result: object, token: str) -> None:
         """Say that it has had its effect; this waits as long as the store is away."""
@@ -251,9 +260,7 @@ class Execution:
         if not self._store.holds_since_begin(token):
             self.counts.store_waits += 1
             order.attempts -= 1
-            from greenlane_work.store import Kind
-
-            order.untold = (Kind.FAILED, {"reason": "not called: the lease had run out", "token": token})
+            self._tell_at_the_end(order, "FAILED", token, reason="not called: the lease had run out")
             raise self._wait(_AGAIN_S, None)
 
     def in_doubt(self, order: Order, reason: str) -> None:
@@ -355,16 +362,12 @@ class Execution:
         # Also where an attempt that was given up says so, when the next one has begun.
         order.in_doubt |= not no_effect
         if self._store is not None:
-            from greenlane_work.store import Kind
-
-            kind = Kind.DONE if isinstance(error, Ignore) else Kind.FAILED if no_effect else Kind.UNKNOWN
-            what = {"result": packed(None)} if kind is Kind.DONE else {"reason": self.said(error)}
-            if token == order.token:
-                # When the run has ended: a soft limit does not end a wait for the store here, and the next attempt of
-                # `self.retry` begins when Celery has written RETRY, or that could overwrite its result.
-                order.untold = (kind, {**what, "token": token})
+            # When the run has ended: a soft limit does not end a wait for the store here, and the next attempt of
+            # `self.retry` begins when Celery has written RETRY, or that could overwrite its result.
+            if isinstance(error, Ignore):
+                self._tell_at_the_end(order, "DONE", token, result=packed(None))
             else:
-                self._store.submit(kind, _store_key(order), lambda _answer: None, **what, token=token)
+                self._tell_at_the_end(order, "FAILED" if no_effect else "UNKNOWN", token, reason=self.said(error))
         self._again(order, task, error, self.attempts_of(order, error))
 
     def attempts_of(self, order: Order, error: BaseException) -> int:
@@ -396,6 +399,11 @@ class Execution:
 
 def _pickles(task: Any) -> bool:
     return task.app.conf.result_serializer == "pickle" and "pickle" in task.app.conf.accept_content
+
+
+def _is_given_up(order: Order) -> bool:
+    """Whether the run that asks is one that was given up."""
+    return order.generation != run_generation.get()
 
 
 def _is_followed(request: Any) -> bool:

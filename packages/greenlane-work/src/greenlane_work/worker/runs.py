@@ -137,6 +137,8 @@ class Runs:
 
     def _end(self, order: Order, generation: int, result: Result) -> None:
         """Let the owner know of it, once the store does."""
+        if order.generation != generation:
+            return  # given up: what there is to tell is the next run's
 
         def then(error: BaseException | None) -> None:
             said = result if error is None else (1, error, UNTRACED)
