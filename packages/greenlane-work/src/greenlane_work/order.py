@@ -10,9 +10,9 @@ import os
 import pickle
 import platform
 import time
-from _thread import allocate_lock
 from collections.abc import Mapping
 from contextvars import ContextVar
+from threading import RLock
 from typing import Any, Final
 
 from greenlane_work.headers import (
@@ -42,6 +42,7 @@ __all__ = [
     "Order",
     "Stage",
     "running",
+    "given_up",
     "run_generation",
     # its result
     "packed",
@@ -173,12 +174,14 @@ class Order:
     retried: bool = False
     # What its run's call has raised; None = it has not. Written by the run.
     raised: BaseException | None = None
-    # Held while its run writes its failure down.
-    writing: Any = dataclasses.field(default_factory=allocate_lock)
+    # Held while its run writes its failure down; taken again where one class of backends calls another's method.
+    writing: Any = dataclasses.field(default_factory=RLock)
     # Its run has written its failure down; False = it could not, None = it did not come so far. Written by the run.
     failure_written: bool | None = None
     # Why the run was cut off; "" = it was not.
     late: str = ""
+    # Its soft limit came when it had no thread yet: there was nothing to raise it in.
+    late_unbegun: bool = False
 
     def __post_init__(self) -> None:
         """Until more is known of the message, the order's name is its identity."""
@@ -264,6 +267,11 @@ class Current:
 running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
 #: Which of its order's runs this is: another one than `Order.generation` was given up.
 run_generation: ContextVar[int] = ContextVar("greenlane_generation", default=0)
+
+
+def given_up(order: Order) -> bool:
+    """Whether the run that asks is one of this order's that was given up: another one may have begun."""
+    return order.generation != run_generation.get()
 
 
 def current() -> Current | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 from amqp.exceptions import MessageNacked
 from celery import Celery
-from celery.exceptions import Reject, Retry
+from celery.exceptions import Ignore, Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 
@@ -202,13 +201,38 @@ def test_a_run_that_was_given_up_tells_the_store_itself_and_leaves_the_next_one_
     late.push_request(id="a", called_directly=False, is_eager=False)
     order.request = SimpleNamespace(id="a", task=late)
     token = running.set(order)
-    with contextlib.suppress(KeyError):
+    with pytest.raises(Ignore):  # Celery writes nothing down, publishes nothing, and does not try again
         late.run()
     running.reset(token)
-    assert (order.untold, order.kept) == (theirs, None)
+    assert (order.untold, order.kept, order.raised, order.over) == (theirs, None, None, False)
     assert store.close(20)
     assert other.begin(f"{order.name}/a").state is (State.UNKNOWN if raises else State.DONE)
     other.close()
+
+
+def test_a_run_that_was_given_up_while_it_asked_makes_no_call(order: Order) -> None:
+    def ask() -> None:
+        order.generation += 1  # the hard limit
+
+    @Task.app.task(name="asks", lazy=False, ask=ask)  # type: ignore[untyped-decorator]
+    def asks() -> None:
+        raise AssertionError("it is called")
+
+    settings = WorkSettings(task_key="args.0")
+    execution = Execution(None, Retrying(settings, Totals(), stored=False), settings, lambda _order, _error: None)
+    execution.wrap(asks)
+    asks.push_request(id="a", called_directly=False, is_eager=False)
+    order.request, order.in_doubt = asks.request, True
+    with pytest.raises(Ignore):
+        asks.run()
+
+
+def test_a_task_of_a_run_that_was_given_up_publishes_no_next_attempt(order: Order) -> None:
+    task = Task()
+    order.generation += 1
+    with pytest.raises(Ignore):
+        task.retry("again")
+    assert task.calls == []
 
 
 def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order) -> None:
@@ -247,7 +271,7 @@ def test_an_order_that_met_its_soft_limit_before_it_had_a_thread_is_not_called_a
     execution.wrap(waited)
     waited.push_request(id="a", called_directly=False, is_eager=False)
     order.request = waited.request
-    order.late = "soft time limit of 1 s"
+    order.late_unbegun = True
     with pytest.raises(Again) as again:
         waited.run()
     assert (again.value.counted, order.attempts) == (False, 0)

@@ -34,11 +34,12 @@ class Kind:
 
 KINDS = (
     Kind(
-        "publishing in Celery", r"(attribute|code) celery\.execute\.send_task",
+        "publishing in Celery",
+        r"(attribute|code) celery\.(execute\.send_task|backends\.base\.DisabledBackend\.mark_as_(done|failure))",
         "`greenlane celery`, in its own app: after an order's function has ended, `send_task` waits for a broker that"
         " is away; with results in Redis so does `on_chord_part_return`. With a result backend, its class's"
-        " `store_result`, `mark_as_done` and `mark_as_failure` bear that it is away; without one `mark_as_done` notes"
-        " that it was called",
+        " `store_result`, `mark_as_done` and `mark_as_failure` bear that it is away; without one the last two note"
+        " that they were called",
         "stays: orders are still in progress", True, True,
     ),
     Kind(

@@ -22,7 +22,7 @@ from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import store_key
 from greenlane_work.limits import retries_of_keys
-from greenlane_work.order import NotSent, Order, packed, run_generation, running, unpacked
+from greenlane_work.order import NotSent, Order, given_up, packed, running, unpacked
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes, nothing_sent
 from greenlane_work.worker.own_retry import chords_fire, followers_wait, named, wait_for_the_broker
@@ -171,17 +171,17 @@ class Execution:
             request = task.request
             if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
                 return original(*args, **kwargs)
-            if _is_given_up(order):
-                raise Ignore  # while it waited for the result backend: the next run makes the call
+            _unless_given_up(order)  # while it waited for the result backend
             order.over = False
             try:
-                return self._run(order, task, original, args, kwargs)
+                result = self._run(order, task, original, args, kwargs)
             except BaseException as error:
-                if not _is_given_up(order):
-                    order.raised = error
+                _unless_given_up(order)
+                order.raised, order.over = error, True
                 raise
-            finally:
-                order.over = True
+            _unless_given_up(order)
+            order.over = True
+            return result
 
         setattr(run, _WRAPPED, original)
         task.run = run
@@ -198,7 +198,7 @@ class Execution:
             if order.followed:
                 task.request.callbacks = task.request.chain = None
             return self._kept(order, task, *order.kept)
-        if order.late:  # the limit came before the thread that it is raised in: nothing was called
+        if order.late_unbegun:
             raise self._wait(_STORE_PAUSE_S, SoftTimeLimitExceeded())
         if self._store is None:
             order.attempts += 1
@@ -209,16 +209,17 @@ class Execution:
             self.counts.done_before += 1
             order.kept = (result, "")  # if what follows it cannot be published, only that is tried again
             return result
-        if self._store is not None:
-            self._hold(order, order.token)
         # This attempt's own: a thread that was given up may speak when the next attempt has begun.
         token = order.token
+        _unless_given_up(order)  # while it waited for the store, or for the upstream's answer
+        if self._store is not None:
+            self._hold(order, token)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
             self._failed(order, task, error, token)
             raise
-        if not _is_given_up(order):
+        if not given_up(order):
             order.kept = (result, token)
         return self._kept(order, task, result, token)
 
@@ -226,7 +227,7 @@ class Execution:
         """Give the result of a call that ended well, once the store has it."""
         if self._store is None or not token:
             return result
-        if _is_given_up(order) or not _is_followed(task.request):
+        if given_up(order) or not _is_followed(task.request):
             # Nothing is published after it: the store is told beside the rest of the run, which ends when it knows.
             self._tell_at_the_end(order, "DONE", token, result=packed(result, pickled=_pickles(task)))
             return result
@@ -241,7 +242,7 @@ class Execution:
         """Let the store be told when the run has ended; now, by one that was given up: the next one may have begun."""
         from greenlane_work.store import Kind
 
-        if _is_given_up(order):
+        if given_up(order):
             self._store.submit(Kind[kind], _store_key(order), lambda _answer: None, **what, token=token)
         else:
             order.untold = (Kind[kind], {**what, "token": token})
@@ -341,12 +342,14 @@ class Execution:
         self.counts.asked += 1
         try:
             result = ask(*args, **kwargs)
+            _unless_given_up(order)
             if result is None:
                 order.in_doubt = False
                 if self._store is not None:
                     self._store.absent(_store_key(order), token=order.token)
                 return False, None
         except BaseException as error:
+            _unless_given_up(order)
             _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
             self.in_doubt(order, f"asked: {self.said(error)}")
             self._again(order, task, error, self._most)
@@ -401,9 +404,10 @@ def _pickles(task: Any) -> bool:
     return task.app.conf.result_serializer == "pickle" and "pickle" in task.app.conf.accept_content
 
 
-def _is_given_up(order: Order) -> bool:
-    """Whether the run that asks is one that was given up."""
-    return order.generation != run_generation.get()
+def _unless_given_up(order: Order) -> None:
+    """Raise Ignore in a run that was given up: Celery is to write nothing and publish nothing, the next run does."""
+    if given_up(order):
+        raise Ignore
 
 
 def _is_followed(request: Any) -> bool:

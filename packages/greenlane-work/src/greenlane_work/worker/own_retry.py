@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amqp.exceptions import MessageNacked
-from celery.exceptions import BackendStoreError, Reject, Retry
+from celery.exceptions import BackendStoreError, Ignore, Reject, Retry
 
-from greenlane_work.order import running
+from greenlane_work.order import given_up, running
 
 __all__ = ["Unpublished", "away", "chords_fire", "followers_wait", "named", "wait_for_the_broker"]
 
@@ -58,6 +58,8 @@ def wait_for_the_broker(task: Any, sleep: Callable[[float], object] = time.sleep
         order = running.get()
         told = False
         while True:
+            if order is not None and given_up(order):
+                raise Ignore  # the next run has its own
             try:
                 return original(*args, **kwargs)
             except Retry:

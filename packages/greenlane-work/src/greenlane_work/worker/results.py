@@ -48,6 +48,8 @@ _NOT_BEGUN: Final = (states.PENDING, states.RECEIVED, states.RETRY, states.REJEC
 TRIED_NS: Final = 30_000_000_000
 #: Between two tries. Arbitrary.
 _PAUSE_S: Final = 0.5
+#: So long a results thread waits for a run that writes its failure down itself. Arbitrary.
+_WRITING_S: Final = 5.0
 #: What may be read of a body that the app does not accept: these run nothing.
 _PLAIN: Final = prepare_accept_content(("json", "yaml", "msgpack"))
 #: What a body holds beside the arguments: callbacks, errbacks, chain and chord.
@@ -226,8 +228,11 @@ def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
         raise error
     except BaseException:
         info = ExceptionInfo()
-    with order.writing:  # its run was given up, and is still at it
-        failure_written = order.failure_written
+    # Its run was given up, and is still at it; what it calls may hang.
+    if not order.writing.acquire(timeout=_WRITING_S):
+        return
+    failure_written = order.failure_written
+    order.writing.release()
     if not failure_written:
         mark = task.backend.mark_as_failure
         write(mark, request.id, error, info.traceback, request=context, store_result=request.store_errors)

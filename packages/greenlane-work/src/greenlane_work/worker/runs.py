@@ -55,7 +55,7 @@ class Runner(Protocol):
         """Start it; returns at once."""
 
     def soften(self, order: Order) -> None:
-        """Raise SoftTimeLimitExceeded in it."""
+        """Raise SoftTimeLimitExceeded in it, or say so in the order where it has not begun."""
 
     def abandon(self, order: Order, generation: int) -> None:
         """Free the place of this run; the order was given up."""
@@ -114,9 +114,9 @@ class Runs:
         order.generation += 1
         levels = ((order.key, start), (f"{provider_of(order.key)}/", order.passed))
         order.probes = [name for name, level in levels if level is not None and level.probe]
-        order.late = ""
+        order.late, order.late_unbegun = "", False
         order.over, order.retried = order.name == _CHORD_UNLOCK, False
-        order.result_written, order.failure_written = False, None
+        order.result_written, order.failure_written, order.raised = False, None, None
         self._set_limits(order, start)
         order.request.on_accepted(order.number, time.monotonic())
         self.runner.run(order)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from celery.backends.base import DisabledBackend
 from celery.states import RETRY, STARTED
 
-from greenlane_work.order import Order, Stage, running
+from greenlane_work.order import Order, Stage, given_up, running
 
 __all__ = ["bear_its_absence"]
 
@@ -36,8 +36,11 @@ def bear_its_absence(backend: Any) -> None:
 
     @functools.wraps(store_result)
     def stores(self: Any, task_id: str, result: Any, state: str, *args: Any, **options: Any) -> Any:
-        if state not in _PASSING or _order(task_id) is None:
+        order = _order(task_id)
+        if state not in _PASSING or order is None:
             return store_result(self, task_id, result, state, *args, **options)
+        if given_up(order) or order.request._already_revoked:
+            return result  # The next run writes its own; that it was revoked is the last word.
         try:
             return store_result(self, task_id, result, state, *args, **options)
         except Exception as error:
@@ -51,7 +54,7 @@ def bear_its_absence(backend: Any) -> None:
             return mark_as_done(self, task_id, *args, **options)
         order.followed = True  # Celery publishes what follows first.
         done = mark_as_done(self, task_id, *args, **options)
-        order.result_written = True
+        order.result_written = not given_up(order)
         return done
 
     @functools.wraps(mark_as_failure)
@@ -62,8 +65,8 @@ def bear_its_absence(backend: Any) -> None:
             return
         if order.kept is not None or order.retried:
             raise exc  # for the flow: the call is over, and what could not be written or published is tried again
-        if order.request._already_revoked:
-            return  # It was stopped: that it was revoked is written down.
+        if given_up(order) or order.request._already_revoked:
+            return  # The next run writes its own; that it was revoked is the last word.
         with order.writing:
             try:
                 mark_as_failure(self, task_id, exc, *args, **options)
@@ -73,9 +76,9 @@ def bear_its_absence(backend: Any) -> None:
                 _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
 
     setattr(does, _BORNE, True)
-    backend.mark_as_done = does
+    backend.mark_as_done, backend.mark_as_failure = does, fails
     if not issubclass(backend, DisabledBackend):  # It writes nothing, so nothing can be away.
-        backend.store_result, backend.mark_as_failure = stores, fails
+        backend.store_result = stores
 
 
 def _order(task_id: str) -> Order | None:

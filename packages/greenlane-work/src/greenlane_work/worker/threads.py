@@ -120,6 +120,7 @@ class ThreadRunner:
     def soften(self, order: Order) -> None:
         """See Runner."""
         with order.guard:
+            order.late_unbegun = order.runner is None
             if order.runner is not None:
                 _raise_in(ctypes.c_ulong(order.runner), ctypes.py_object(SoftTimeLimitExceeded))
 
@@ -139,18 +140,20 @@ class ThreadRunner:
 
     def _run(self, item: tuple[Order, int]) -> None:
         order, generation = item
-        guard = order.guard
-        order.runner = get_ident()
+        guard, mine = order.guard, get_ident()
+        with guard:
+            if order.generation == generation:
+                order.runner = mine
         try:
             try:
                 self._serve(order, generation)
             finally:
                 with guard:
-                    order.runner = None if order.generation == generation else order.runner
+                    order.runner = None if order.runner == mine else order.runner
         except SoftTimeLimitExceeded:
             # The limit and the end came in the same moment: the order has ended.
             with guard:
-                order.runner = None if order.generation == generation else order.runner
+                order.runner = None if order.runner == mine else order.runner
         with self._guard:
             if (order.number, generation) in self._left:
                 self._left.remove((order.number, generation))
