@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import json
@@ -127,6 +128,20 @@ def stubborn(order: str, merchant: str = "m", seconds: float = 3.0) -> None:
         except SoftTimeLimitExceeded:
             effect("soft", order)
     effect("end", order)
+
+
+@task(autoretry_for=(KeyError,), default_retry_delay=0)
+def raises_late(order: str, merchant: str = "m", seconds: float = 3.0) -> str:
+    """Fails the first time, long after its limits."""
+    effect("begin", order)
+    if effects("begin", order) == 1:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            with contextlib.suppress(SoftTimeLimitExceeded):
+                time.sleep(0.01)
+        effect("late", order)
+        raise KeyError(order)
+    return f"sent {order}"
 
 
 class HangsWhenDone(celery.Task):

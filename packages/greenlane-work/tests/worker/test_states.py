@@ -126,3 +126,17 @@ def _relay(redis_url: str) -> Relay:
 
 def _over(relay: Relay) -> str:
     return f"redis://127.0.0.1:{relay.port}/0"
+
+
+def test_a_call_that_fails_after_its_hard_limit_changes_nothing_of_its_next_attempt(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process, RESULTS=redis_url)
+    site.worker("--task-hard-limit-s", "1")
+    with site.app() as shop:
+        result = shop.raises_late.apply_async(("o",), link_error=shop.failed_over.s())
+        eventually(lambda: site.written()["late o"] == 1)
+        time.sleep(1)
+        assert result.get(timeout=20) == "sent o"
+    assert site.written() == {"begin o": 2, "late o": 1}
+    assert (site.dead(), site.left()) == ([], 0)
