@@ -5,7 +5,8 @@
 `fast`: what takes under 0.25 s each, on both cores; few examples of Hypothesis, hazards with permits on. `system`: all
 the rest but soak: slow tests, every example and mode, real servers; then what measures, alone. With arguments of
 pytest's it is one run of that kind. A test with a server, or one that measures, that failed in a part is run again at
-the end, alone in a new process (tests/disturbed.py). Exit 0: every part passed, except tests that passed alone.
+the end, alone in a new process (tests/disturbed.py). A part in which pytest failed, and no test, is run once more: what
+it printed says why. Exit 0: every part passed, except tests that passed alone.
 
 `TESTS_END_S` (since the epoch): then what runs is interrupted and says what has failed, and nothing else is run.
 """
@@ -32,6 +33,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 SLOWEST: Final = 20
 #: Tests that are run again alone; more than these is no disturbance.
 MOST_ALONE: Final = 12
+#: How pytest ends when something but a test raises in it.
+_INTERNAL_ERROR: Final = 3
 #: What a part that is interrupted has to say which of its tests have failed.
 LAST_WORDS_S: Final = 20
 
@@ -123,6 +126,11 @@ class Ended:
         """Also when nothing was selected."""
         return self.code in (0, 5) and self.said is not None
 
+    @property
+    def broken(self) -> bool:
+        """Whether pytest met an error of its own or of a plugin's: which tests would have passed is unknown."""
+        return self.code == _INTERNAL_ERROR and self.said is None
+
     def __str__(self) -> str:
         if self.said is None:
             return f"pytest itself, exit code {self.code}"
@@ -187,14 +195,21 @@ def beside(commands: Sequence[Sequence[str]], end_s: float) -> list[Ended]:
 
     The output of one alone is seen as it comes, that of several when each has ended.
     """
-    left, running, ended = list(commands), list[_Running](), list[Ended]()
+    left, running, ended, again = list(commands), list[_Running](), list[Ended](), list[Sequence[str]]()
     try:
         while (left or running) and time.monotonic() < end_s:
             while left and len(running) < AT_A_TIME:
                 running.append(_Running(left.pop(0), live=len(commands) == 1))
             over = [one for one in running if one.process.poll() is not None]
             running = [one for one in running if one not in over]
-            ended += [one.ended() for one in over]
+            for one in over:
+                end = one.ended()
+                if end.broken and one.command not in again:
+                    print("== pytest itself failed, see INTERNALERROR: that part once more", flush=True)
+                    again.append(one.command)
+                    left.append(one.command)
+                else:
+                    ended.append(end)
             time.sleep(0.05)
         for one in running:
             one.process.send_signal(signal.SIGINT)
@@ -206,6 +221,7 @@ def beside(commands: Sequence[Sequence[str]], end_s: float) -> list[Ended]:
 
 class _Running:
     def __init__(self, command: Sequence[str], *, live: bool) -> None:
+        self.command = command
         self._heard = None if live else tempfile.TemporaryFile()
         # Not a shell's background job: those ignore Ctrl-C, and so would the programs that they test.
         self.process = subprocess.Popen(command, stdout=self._heard, stderr=self._heard and subprocess.STDOUT)

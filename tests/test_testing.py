@@ -48,6 +48,12 @@ def test_a_run_that_told_nothing_has_not_passed_whatever_its_exit_code() -> None
 
 
 MAY_BE = "@pytest.mark.system\n"
+BROKEN = """
+def test_it(request): request.config.pluginmanager.register(Broken())
+def test_later(): pass
+class Broken:
+  def pytest_runtest_logstart(self):
+"""
 #: Source of a module of tests; further options of pytest's; exit code, and a part of what is printed.
 CASES = {
     "what is left in the process, and a server that did not start": (
@@ -83,6 +89,13 @@ def test_later():
         1,
         "== failed: pytest itself, exit code -9",
     ),
+    "pytest fails once": (
+        BROKEN + "    if not ONCE.exists(): ONCE.touch(); raise OSError('of pytest')\n",
+        "",
+        0,
+        "INTERNALERROR> OSError: of pytest",
+    ),
+    "pytest fails each time": (BROKEN + "    raise OSError\n", "", 1, "== failed: pytest itself, exit code 3"),
     "a process of xdist's is killed": (
         "def test_it(): os.kill(os.getpid(), 9)",
         "-p xdist -n 1",
