@@ -59,6 +59,29 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
     assert site.dead() == []
 
 
+def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too(
+    tmp_path: Path, rabbitmq_url: str, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=redis_url)
+    port = rabbitmq_url.rpartition(":")[2].rstrip("/")
+    with Relay(int(port)) as broker, _relay(redis_url) as results, site.app() as shop:
+        worker = site.worker(BROKER=rabbitmq_url.replace(port, str(broker.port)), RESULTS=_over(results))
+        done = shop.send.apply_async(("o",), {"seconds": 1}, link=shop.send.si("follower"))
+        eventually(lambda: site.written()["begin o"] == 1)
+        results.cut()
+        eventually(lambda: "o" in site.ended())
+        time.sleep(1)
+        broker.cut()
+        worker.wait_output("[Cc]onnection to broker lost")
+        broker.mend()
+        eventually(lambda: worker.output.count(f"[{done.id}] received") == 2)
+        results.mend()
+        assert done.get(timeout=20) == "sent o"
+        eventually(lambda: "follower" in site.ended())
+    assert [site.written()[f"begin {name}"] for name in ("o", "follower")] == [1, 1]
+    assert site.left() == 0
+
+
 @pytest.mark.parametrize("says", ["OOM", "READONLY", "locked"])
 def test_a_backend_that_refuses_for_a_while_costs_no_result(
     tmp_path: Path, redis_url: str, start_process: StartProcess, says: str

@@ -391,16 +391,13 @@ class OrderFlow:
         at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts, writings=order.writings)
         if at_ns is None:
             return False
-        if order.delivery.stale:
-            forgotten(order)
-        else:
-            self.totals.retried += 1
-            order.note("done", f"what follows it failed: {self.execution.said(error)}")
-            self._later(order, at_ns)
+        self.totals.retried += 1
+        order.note("done", f"what follows it failed: {self.execution.said(error)}")
+        self._later(order, at_ns)
         return True
 
     def _once_more(self, order: Order, again: Again) -> None:
-        if order.delivery.stale:
+        if order.delivery.stale and order.kept is None:
             forgotten(order)
             return  # the broker has it: the next worker runs it
         if again.counted:
@@ -447,12 +444,13 @@ class OrderFlow:
     # --- connections and the end -----------------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """Forget what the broker has taken back; what runs goes on."""
+        """Forget what the broker has taken back; what runs or is done goes on."""
         self.line.lost()
         for order in list(self.parked.waiting()):
-            self.parked.withdraw(order)
-            forgotten(order)
-        for order in self.parked.in_progress():
+            if order.kept is None:
+                self.parked.withdraw(order)
+                forgotten(order)
+        for order in self.parked:
             order.copies = []
 
     def give_all_back(self) -> int:

@@ -73,6 +73,9 @@ class Parking:
     def __len__(self) -> int:
         return len(self._orders)
 
+    def __iter__(self) -> Iterator[Order]:
+        return iter(self._orders.values())
+
     @property
     def parked(self) -> int:
         """Orders that wait here, those between two attempts too."""
