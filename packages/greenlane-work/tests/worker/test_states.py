@@ -59,8 +59,9 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
     assert site.dead() == []
 
 
+@pytest.mark.parametrize("revoked", [False, True])
 def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too(
-    tmp_path: Path, rabbitmq_url: str, redis_url: str, start_process: StartProcess
+    tmp_path: Path, rabbitmq_url: str, redis_url: str, start_process: StartProcess, revoked: bool
 ) -> None:
     site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=redis_url)
     port = rabbitmq_url.rpartition(":")[2].rstrip("/")
@@ -68,6 +69,9 @@ def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too
         worker = site.worker(BROKER=rabbitmq_url.replace(port, str(broker.port)), RESULTS=_over(results))
         done = shop.send.apply_async(("o",), {"seconds": 1}, link=shop.send.si("follower"))
         eventually(lambda: site.written()["begin o"] == 1)
+        if revoked:  # too late
+            shop.app.control.revoke(done.id)
+            worker.wait_output("tasks flagged as revoked")
         results.cut()
         eventually(lambda: "o" in site.ended())
         time.sleep(1)
@@ -80,6 +84,34 @@ def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too
         eventually(lambda: "follower" in site.ended())
     assert [site.written()[f"begin {name}"] for name in ("o", "follower")] == [1, 1]
     assert site.left() == 0
+
+
+def test_an_order_that_is_done_is_neither_revoked_nor_late_while_its_result_cannot_be_written(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    with Redis() as server:
+        site = Site(tmp_path, redis_url, start_process, RESULTS=server.url)
+        with site.app() as shop:
+            worker = site.worker()
+            assert shop.send.delay("first").get(timeout=20) == "sent first"
+            late = {"greenlane-deadline": time.time() + 3}
+            with _refusing(server, "OOM"):
+                done = [
+                    shop.send.apply_async(("expired",), expires=3),
+                    shop.send.apply_async(("late",), headers=late),
+                    *(shop.send.apply_async((name,), {"seconds": 1}) for name in ("sooner", "later", "terminated")),
+                ]
+                eventually(lambda: site.written()["begin sooner"] == 1)
+                shop.app.control.revoke(done[2].id)
+                eventually(lambda: {"expired", "late", "sooner", "later", "terminated"} <= site.ended())
+                time.sleep(0.5)  # they wait between two tries
+                shop.app.control.revoke(done[3].id)
+                shop.app.control.revoke(done[4].id, terminate=True)
+                time.sleep(3)
+            names = ["expired", "late", "sooner", "later", "terminated"]
+            assert [result.get(timeout=20) for result in done] == [f"sent {name}" for name in names]
+    assert "Discarding" not in worker.output
+    assert site.dead() == []
 
 
 @pytest.mark.parametrize("says", ["OOM", "READONLY", "locked"])

@@ -140,6 +140,8 @@ class Results:
         self._threads = 0
         # False: the worker ends, and what cannot be written now never will be.
         self.patient = True
+        # Set by the flow: whether a task's call is over, so that it is too late to revoke it.
+        self.done: Callable[[str], bool] = lambda _number: False
         # Set by the step: Celery's app.
         self.app: Any = None
 
@@ -162,7 +164,7 @@ class Results:
         self, controlled: Any, task_id: Any, terminate: bool = False, signal: Any = None, **_options: Any
     ) -> dict[str, str]:
         """Celery's remote command of this name, which writes down on the owner that what does not run is revoked."""
-        numbers = set(maybe_list(task_id) or ())
+        numbers = {number for number in maybe_list(task_id) or () if not self.done(number)}
         state.revoked.update(numbers)
         known = {number: state.requests[number] for number in numbers if number in state.requests}
         for number in numbers:
