@@ -126,13 +126,18 @@ def test_a_backend_that_refuses_for_a_while_costs_no_result(
             site.worker("--task-attempts", "1")
             assert shop.send.delay("first").get(timeout=20) == "sent first"
             with _locked(file) if says == "locked" else _refusing(server, says):
-                done, failed = shop.send.delay("done"), shop.buggy.delay("failed")
+                done, failed, refused = (
+                    shop.send.delay("done"),
+                    shop.buggy.delay("failed"),
+                    shop.refused.delay("refused"),
+                )
                 eventually(lambda: site.written()["end done"] == 1)
                 time.sleep(2)
             assert done.get(timeout=20) == "sent done"
-            with pytest.raises(KeyError):
-                failed.get(timeout=20)
-    assert site.written()["begin done"] == 1
+            for raised in (failed, refused):
+                with pytest.raises(KeyError):
+                    raised.get(timeout=20)
+    assert (site.written()["begin done"], site.written()["begin refused"]) == (1, 1)
     assert [headers["id"] for _, headers in site.dead()] == [failed.id]
 
 

@@ -392,7 +392,8 @@ class OrderFlow:
             pass
         elif isinstance(error, (Ignore, *expected(request.task))):
             self.totals.failed += 1
-            self.settlement.settle(order)
+            unwritten = not isinstance(error, Ignore) and (untold or order.failure_written is False)
+            self.settlement.answer(order, error if unwritten else None)
             tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
         elif isinstance(error, Reject) and error.requeue:
             # At once, as with Celery; one that goes on rejecting waits, or it would be all that a worker does.
