@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 
-from billiard.einfo import ExceptionWithTraceback
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded, WorkerLostError
 from celery.worker.state import task_ready
 
@@ -369,7 +369,7 @@ class OrderFlow:
         self.turn()
 
     def _unsuccessful(self, order: Order, info: Any, *, untold: bool) -> None:
-        error = getattr(info, "exception", info)
+        error = info.exception if isinstance(info, ExceptionInfo) else info
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
