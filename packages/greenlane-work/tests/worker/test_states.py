@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -139,6 +140,24 @@ def test_a_backend_that_refuses_for_a_while_costs_no_result(
                     raised.get(timeout=20)
     assert (site.written()["begin done"], site.written()["begin refused"]) == (1, 1)
     assert [headers["id"] for _, headers in site.dead()] == [failed.id]
+
+
+def test_a_terminated_order_is_not_lost_where_the_worker_dies_before_that_is_written(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    with Redis() as server:
+        site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=server.url)
+        with site.app() as shop:
+            worker = site.worker()
+            stopped = shop.burn.delay("o")
+            eventually(lambda: site.written()["begin o"] == 1)
+            with _refusing(server, "OOM"):
+                shop.app.control.terminate(stopped.id)
+                eventually(lambda: site.written()["soft o"] == 1)
+                time.sleep(0.5)
+                worker.signal(signal.SIGKILL)
+                worker.wait_exit()
+            eventually(lambda: site.left() == 1, timeout_s=10)
 
 
 def test_a_failure_that_is_written_late_is_heard_of_once(

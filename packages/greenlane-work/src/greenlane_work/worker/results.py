@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Final
@@ -112,6 +113,8 @@ def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Ca
         greenlane_order = False
         #: Why it is not begun, as its result is to say; "" = it is, or that is being written down.
         greenlane_revoked = ""
+        #: Done when it is written down that its run was stopped; None = it was not stopped.
+        greenlane_stopped: Future[None] | None = None
 
         def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
             self._already_revoked = True
@@ -157,8 +160,9 @@ class Results:
         self._put(order.id, functools.partial(_mark_unbegun, order), then)
 
     def stopped(self, request: Any, said: Revoked) -> None:
-        """Likewise that its run was stopped, which no one waits for."""
-        self._put(request.id, functools.partial(_mark_revoked, request, said), _nothing)
+        """Likewise that its run was stopped, before the run has ended: its order waits for that then."""
+        request.greenlane_stopped = written = Future()
+        self._put(request.id, functools.partial(_mark_revoked, request, said), lambda: written.set_result(None))
 
     def revoke(
         self, controlled: Any, task_id: Any, terminate: bool = False, signal: Any = None, **_options: Any
