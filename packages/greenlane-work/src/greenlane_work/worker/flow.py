@@ -369,7 +369,7 @@ class OrderFlow:
         self.turn()
 
     def _unsuccessful(self, order: Order, info: Any, *, untold: bool) -> None:
-        error = info.exception if isinstance(info, ExceptionInfo) else info
+        error: Any = info.exception if isinstance(info, ExceptionInfo) else info
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
@@ -390,7 +390,7 @@ class OrderFlow:
             tell(request, "task-retried", exception=repr(why), traceback=str(getattr(info, "traceback", "")))
         elif order.kept is not None and not isinstance(error, (Ignore, Reject)) and self._followed(order, error):
             pass
-        elif isinstance(error, (Ignore, *expected(request.task))):
+        elif _is_answer(order, error):
             self.totals.failed += 1
             unwritten = not isinstance(error, Ignore) and (untold or order.failure_written is False)
             self.settlement.answer(order, error if unwritten else None)
@@ -542,6 +542,10 @@ def _again(known: Order, order: Order) -> None:
         known.copies.append(order)
 
 
+def _is_answer(order: Order, error: BaseException) -> bool:
+    return isinstance(error, (Ignore, *expected(order.request.task)))
+
+
 def _outcome(order: Order, error: BaseException) -> CallOutcome:
     """What a failed run says of its upstream."""
     if order.kept is not None:
@@ -550,6 +554,6 @@ def _outcome(order: Order, error: BaseException) -> CallOutcome:
         return CallOutcome.CANCELLED
     if isinstance(error, Reject | Dead):
         return CallOutcome.CANCELLED
-    if isinstance(error, (Ignore, *expected(order.request.task))):
+    if _is_answer(order, error):
         return CallOutcome.OK
     return CallOutcome.TIMED_OUT if order.late else outcome_of(error)

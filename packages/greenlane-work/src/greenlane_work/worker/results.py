@@ -161,7 +161,7 @@ class Results:
 
     def stopped(self, request: Any, said: Revoked) -> None:
         """Likewise that its run was stopped, before the run has ended: its order waits for that then."""
-        request.greenlane_stopped = written = Future()
+        request.greenlane_stopped = written = Future[None]()
         self._put(request.id, functools.partial(_mark_revoked, request, said), lambda: written.set_result(None))
 
     def revoke(
