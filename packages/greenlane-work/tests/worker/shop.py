@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import urllib.request
+from typing import Any
 
 import amqp
 import celery
@@ -428,7 +429,9 @@ def heard(order: str, merchant: str = "m", seconds: float = 0.0) -> None:
     """Fails, and hears of it."""
     effect("begin", order)
     time.sleep(seconds)
-    raise ConnectionResetError("the merchant hung up")
+    error: Any = ConnectionResetError("the merchant hung up")
+    error.exception = "as some libraries call their cause"
+    raise error
 
 
 @task

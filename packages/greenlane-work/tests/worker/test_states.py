@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -59,6 +60,61 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
     assert site.dead() == []
 
 
+@pytest.mark.parametrize("revoked", [False, True])
+def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too(
+    tmp_path: Path, rabbitmq_url: str, redis_url: str, start_process: StartProcess, revoked: bool
+) -> None:
+    site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=redis_url)
+    port = rabbitmq_url.rpartition(":")[2].rstrip("/")
+    with Relay(int(port)) as broker, _relay(redis_url) as results, site.app() as shop:
+        worker = site.worker(BROKER=rabbitmq_url.replace(port, str(broker.port)), RESULTS=_over(results))
+        done = shop.send.apply_async(("o",), {"seconds": 1}, link=shop.send.si("follower"))
+        eventually(lambda: site.written()["begin o"] == 1)
+        if revoked:  # too late
+            shop.app.control.revoke(done.id)
+            worker.wait_output("tasks flagged as revoked")
+        results.cut()
+        eventually(lambda: "o" in site.ended())
+        time.sleep(1)
+        broker.cut()
+        worker.wait_output("[Cc]onnection to broker lost")
+        broker.mend()
+        eventually(lambda: worker.output.count(f"[{done.id}] received") == 2)
+        results.mend()
+        assert done.get(timeout=20) == "sent o"
+        eventually(lambda: "follower" in site.ended())
+    assert [site.written()[f"begin {name}"] for name in ("o", "follower")] == [1, 1]
+    assert site.left() == 0
+
+
+def test_an_order_that_is_done_is_neither_revoked_nor_late_while_its_result_cannot_be_written(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    with Redis() as server:
+        site = Site(tmp_path, redis_url, start_process, RESULTS=server.url)
+        with site.app() as shop:
+            worker = site.worker()
+            assert shop.send.delay("first").get(timeout=20) == "sent first"
+            late = {"greenlane-deadline": time.time() + 3}
+            with _refusing(server, "OOM"):
+                done = [
+                    shop.send.apply_async(("expired",), expires=3),
+                    shop.send.apply_async(("late",), headers=late),
+                    *(shop.send.apply_async((name,), {"seconds": 1}) for name in ("sooner", "later", "terminated")),
+                ]
+                eventually(lambda: site.written()["begin sooner"] == 1)
+                shop.app.control.revoke(done[2].id)
+                eventually(lambda: {"expired", "late", "sooner", "later", "terminated"} <= site.ended())
+                time.sleep(0.5)  # they wait between two tries
+                shop.app.control.revoke(done[3].id)
+                shop.app.control.revoke(done[4].id, terminate=True)
+                time.sleep(3)
+            names = ["expired", "late", "sooner", "later", "terminated"]
+            assert [result.get(timeout=20) for result in done] == [f"sent {name}" for name in names]
+    assert "Discarding" not in worker.output
+    assert site.dead() == []
+
+
 @pytest.mark.parametrize("says", ["OOM", "READONLY", "locked"])
 def test_a_backend_that_refuses_for_a_while_costs_no_result(
     tmp_path: Path, redis_url: str, start_process: StartProcess, says: str
@@ -71,14 +127,37 @@ def test_a_backend_that_refuses_for_a_while_costs_no_result(
             site.worker("--task-attempts", "1")
             assert shop.send.delay("first").get(timeout=20) == "sent first"
             with _locked(file) if says == "locked" else _refusing(server, says):
-                done, failed = shop.send.delay("done"), shop.buggy.delay("failed")
+                done, failed, refused = (
+                    shop.send.delay("done"),
+                    shop.buggy.delay("failed"),
+                    shop.refused.delay("refused"),
+                )
                 eventually(lambda: site.written()["end done"] == 1)
                 time.sleep(2)
             assert done.get(timeout=20) == "sent done"
-            with pytest.raises(KeyError):
-                failed.get(timeout=20)
-    assert site.written()["begin done"] == 1
+            for raised in (failed, refused):
+                with pytest.raises(KeyError):
+                    raised.get(timeout=20)
+    assert (site.written()["begin done"], site.written()["begin refused"]) == (1, 1)
     assert [headers["id"] for _, headers in site.dead()] == [failed.id]
+
+
+def test_a_terminated_order_is_not_lost_where_the_worker_dies_before_that_is_written(
+    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+) -> None:
+    with Redis() as server:
+        site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=server.url)
+        with site.app() as shop:
+            worker = site.worker()
+            stopped = shop.burn.delay("o")
+            eventually(lambda: site.written()["begin o"] == 1)
+            with _refusing(server, "OOM"):
+                shop.app.control.terminate(stopped.id)
+                eventually(lambda: site.written()["soft o"] == 1)
+                time.sleep(0.5)
+                worker.signal(signal.SIGKILL)
+                worker.wait_exit()
+            eventually(lambda: site.left() == 1, timeout_s=10)
 
 
 def test_a_failure_that_is_written_late_is_heard_of_once(

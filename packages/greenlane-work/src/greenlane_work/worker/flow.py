@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 
-from billiard.einfo import ExceptionWithTraceback
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded, WorkerLostError
 from celery.worker.state import task_ready
 
@@ -83,8 +83,10 @@ class OrderFlow:
             most_ns=round(settings.task_parked_most_s * 1e9),
         )  # fmt: skip
         self.parked.providers = providers
+        self.parked.stays = self._stays
         self._alarm = Alarm(owner)
         self.settlement = Settlement(owner, self._alarm, self.totals, self._admit, settings.task_parked_most_s)
+        self.settlement.results.done = self.done
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals, stored=store is not None)
         self._return_pacing = ReturnPacing(settings.task_keys)
@@ -272,7 +274,15 @@ class OrderFlow:
         self._runs.begin(order, start, left_ns)
 
     def _no_room(self, order: Order) -> None:
-        self.settlement.give_back(order, "no room", self._return_pacing.after_s(order.key))
+        after_s = self._return_pacing.after_s(order.key)
+        if self._stays(order):
+            self._keep(order, time.monotonic_ns() + int(after_s * 1e9))
+        else:
+            self.settlement.give_back(order, "no room", after_s)
+
+    def _stays(self, order: Order) -> bool:
+        """Nobody but this process knows that it is done."""
+        return order.kept is not None and self.store is None
 
     def _too_late(self, order: Order) -> None:
         if not order.expires_at or not self._stopped(order):
@@ -280,7 +290,12 @@ class OrderFlow:
             self.settlement.bury(order, "deadline", said, Dead(said))
 
     def _stopped(self, order: Order) -> bool:
-        """Settle an order that is not to begin: it was revoked, it has expired, or it does not say what Celery asks."""
+        """Settle an order that is not to begin: it was revoked, it has expired, or it does not say what Celery asks.
+
+        One that is done begins once more only to be written down.
+        """
+        if order.kept is not None:
+            return False
         unreadable = None
         try:
             if not order.request.revoked():
@@ -299,9 +314,12 @@ class OrderFlow:
     def discarded(self, request: Any) -> None:
         """Settle what Celery has found revoked or expired on receipt."""
         self.totals.received += 1
-        order = self._reading.unreadable(request.message)
-        order.request = request
-        self._revoked(order)
+        order = self._reading.discarded(request)
+        known = self.parked.known(order.identity)
+        if known is not None and (known.stage is Stage.RUNNING or known.kept is not None):
+            _again(known, order)
+        elif not self.settlement.done_here(order):
+            self._revoked(order)
         self._make_room()
 
     def _revoked(self, order: Order) -> None:
@@ -351,14 +369,16 @@ class OrderFlow:
         self.turn()
 
     def _unsuccessful(self, order: Order, info: Any, *, untold: bool) -> None:
-        error = getattr(info, "exception", info)
+        error: Any = info.exception if isinstance(info, ExceptionInfo) else info
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
         request = order.request
         outcome = _outcome(order, error)
         self.parked.ended(order, outcome)
         self.probes.ended(order, well=outcome is CallOutcome.OK)
-        if request._already_revoked:
+        if order.kept is not None:
+            order.deadline_at = order.expires_at = 0.0  # they are for its call, which is over
+        if request._already_revoked and order.kept is None:
             self._revoked(order)
         elif isinstance(error, Again):
             self._once_more(order, error)
@@ -370,9 +390,10 @@ class OrderFlow:
             tell(request, "task-retried", exception=repr(why), traceback=str(getattr(info, "traceback", "")))
         elif order.kept is not None and not isinstance(error, (Ignore, Reject)) and self._followed(order, error):
             pass
-        elif isinstance(error, (Ignore, *expected(request.task))):
+        elif _is_answer(order, error):
             self.totals.failed += 1
-            self.settlement.settle(order)
+            unwritten = not isinstance(error, Ignore) and (untold or order.failure_written is False)
+            self.settlement.answer(order, error if unwritten else None)
             tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
         elif isinstance(error, Reject) and error.requeue:
             # At once, as with Celery; one that goes on rejecting waits, or it would be all that a worker does.
@@ -391,16 +412,13 @@ class OrderFlow:
         at_ns = self._retrying.again_ns(order, 0 if waits else self.settings.task_attempts, writings=order.writings)
         if at_ns is None:
             return False
-        if order.delivery.stale:
-            forgotten(order)
-        else:
-            self.totals.retried += 1
-            order.note("done", f"what follows it failed: {self.execution.said(error)}")
-            self._later(order, at_ns)
+        self.totals.retried += 1
+        order.note("done", f"what follows it failed: {self.execution.said(error)}")
+        self._later(order, at_ns)
         return True
 
     def _once_more(self, order: Order, again: Again) -> None:
-        if order.delivery.stale:
+        if order.delivery.stale and order.kept is None:
             forgotten(order)
             return  # the broker has it: the next worker runs it
         if again.counted:
@@ -416,8 +434,7 @@ class OrderFlow:
     def _keep(self, order: Order, at_ns: int) -> None:
         """Keep it until its time; where it has been here for long, or too many wait, return it."""
         left_s = (at_ns - time.monotonic_ns()) / 1e9
-        # Nobody but this process knows that it is done.
-        stays = order.kept is not None and self.store is None
+        stays = self._stays(order)
         if at_ns - order.received_ns > self.settings.task_parked_most_s * 1e9 and not stays:
             self.settlement.give_back(order, "it has been here for long", left_s)
         elif stays or self.parked.between < (_TIMED_MOST if self._grows else self.ahead // 2):
@@ -447,12 +464,13 @@ class OrderFlow:
     # --- connections and the end -----------------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """Forget what the broker has taken back; what runs goes on."""
+        """Forget what the broker has taken back; what runs or is done goes on."""
         self.line.lost()
         for order in list(self.parked.waiting()):
-            self.parked.withdraw(order)
-            forgotten(order)
-        for order in self.parked.in_progress():
+            if order.kept is None:
+                self.parked.withdraw(order)
+                forgotten(order)
+        for order in self.parked:
             order.copies = []
 
     def give_all_back(self) -> int:
@@ -473,6 +491,10 @@ class OrderFlow:
         after_s = queues.put_back() if queues is not None else None
         if after_s is not None:
             self._put_back = self._alarm.at(time.monotonic_ns() + int(after_s * 1e9), self.put_back)
+
+    def done(self, number: str) -> bool:
+        """Give whether the task of this id is done, and waits here to be written down."""
+        return any(order.kept is not None and order.request.id == number for order in self.parked)
 
     def leaving(self) -> int:
         """Give how many orders are on their way to the broker."""
@@ -520,6 +542,10 @@ def _again(known: Order, order: Order) -> None:
         known.copies.append(order)
 
 
+def _is_answer(order: Order, error: BaseException) -> bool:
+    return isinstance(error, (Ignore, *expected(order.request.task)))
+
+
 def _outcome(order: Order, error: BaseException) -> CallOutcome:
     """What a failed run says of its upstream."""
     if order.kept is not None:
@@ -528,6 +554,6 @@ def _outcome(order: Order, error: BaseException) -> CallOutcome:
         return CallOutcome.CANCELLED
     if isinstance(error, Reject | Dead):
         return CallOutcome.CANCELLED
-    if isinstance(error, (Ignore, *expected(order.request.task))):
+    if _is_answer(order, error):
         return CallOutcome.OK
     return CallOutcome.TIMED_OUT if order.late else outcome_of(error)

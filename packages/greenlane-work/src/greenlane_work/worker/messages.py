@@ -128,6 +128,14 @@ class OrderReader:
         order.delivery = Delivery(message, self._line)
         return order
 
+    def discarded(self, request: Any) -> Order:
+        """Give an order for a request that Celery has found revoked or expired on receipt."""
+        order = self.unreadable(request.message)
+        order.request = request
+        order.identity = _identity(request.request_dict, request.type, request.id)
+        order.redelivered = bool((request.delivery_info or {}).get("redelivered"))
+        return order
+
 
 def _identity(headers: Mapping[str, Any], name: str, number: str) -> Identity:
     return (name, number, count_of(headers.get("retries")), count_of(headers.get(_NESTING)))

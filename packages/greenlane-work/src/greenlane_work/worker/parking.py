@@ -57,6 +57,8 @@ class Parking:
         self.providers: Upstreams | None = None
         # Set where limits are shared with other workers.
         self.shares: SharedLimits | None = None
+        # Gives whether an order must not leave.
+        self.stays: Callable[[Order], bool] = lambda _order: False
         self._start = start
         self._give_back = give_back
         self._too_late = too_late
@@ -72,6 +74,9 @@ class Parking:
 
     def __len__(self) -> int:
         return len(self._orders)
+
+    def __iter__(self) -> Iterator[Order]:
+        return iter(self._orders.values())
 
     @property
     def parked(self) -> int:
@@ -195,7 +200,7 @@ class Parking:
         return min(filter(None, (order.begins_until_ns(now_ns), self._leaves_ns(order))), default=0)
 
     def _leaves_ns(self, order: Order) -> int:
-        return order.received_ns + self._most_ns if self._most_ns else 0
+        return order.received_ns + self._most_ns if self._most_ns and not self.stays(order) else 0
 
     def _expired(self, order: Order) -> None:
         (self._give_back if 0 < self._leaves_ns(order) <= self._clock_ns() else self._too_late)(order)

@@ -14,6 +14,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Final
@@ -114,6 +115,8 @@ def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Ca
         greenlane_order = False
         #: Why it is not begun, as its result is to say; "" = it is, or that is being written down.
         greenlane_revoked = ""
+        #: Done when it is written down that its run was stopped; None = it was not stopped.
+        greenlane_stopped: Future[None] | None = None
 
         def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
             self._already_revoked = True
@@ -142,6 +145,8 @@ class Results:
         self._threads = 0
         # False: the worker ends, and what cannot be written now never will be.
         self.patient = True
+        # Set by the flow: whether a task's call is over, so that it is too late to revoke it.
+        self.done: Callable[[str], bool] = lambda _number: False
         # Set by the step: Celery's app.
         self.app: Any = None
 
@@ -157,14 +162,15 @@ class Results:
         self._put(order.id, functools.partial(_mark_unbegun, order), then)
 
     def stopped(self, request: Any, said: Revoked) -> None:
-        """Likewise that its run was stopped, which no one waits for."""
-        self._put(request.id, functools.partial(_mark_revoked, request, said), _nothing)
+        """Likewise that its run was stopped, before the run has ended: its order waits for that then."""
+        request.greenlane_stopped = written = Future[None]()
+        self._put(request.id, functools.partial(_mark_revoked, request, said), lambda: written.set_result(None))
 
     def revoke(
         self, controlled: Any, task_id: Any, terminate: bool = False, signal: Any = None, **_options: Any
     ) -> dict[str, str]:
         """Celery's remote command of this name, which writes down on the owner that what does not run is revoked."""
-        numbers = set(maybe_list(task_id) or ())
+        numbers = {number for number in maybe_list(task_id) or () if not self.done(number)}
         state.revoked.update(numbers)
         known = {number: state.requests[number] for number in numbers if number in state.requests}
         for number in numbers:

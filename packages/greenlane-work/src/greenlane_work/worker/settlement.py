@@ -130,9 +130,21 @@ class Settlement:
         _remember(self._ended, order.identity)
         self._acknowledge(order, successful)
 
+    def answer(self, order: Order, error: BaseException | None) -> None:
+        """Settle one whose task's answer is a failure, once that is written down. None = it is."""
+        if error is None:
+            self.settle(order)
+        else:
+            self._written(order, functools.partial(self.results.failed, order, error), lambda: self._settle_left(order))
+
     def revoke(self, order: Order) -> None:
         """Settle one that was revoked or has expired, once its result says so."""
-        if getattr(order.request, "greenlane_revoked", ""):
+        stopped = getattr(order.request, "greenlane_stopped", None)
+        if stopped is not None:
+            self._written(
+                order, lambda then: stopped.add_done_callback(lambda _: then()), lambda: self._settle_left(order)
+            )
+        elif getattr(order.request, "greenlane_revoked", ""):
             self._written(order, functools.partial(self.results.revoked, order), lambda: self._settle_left(order))
         else:
             self.settle(order)
