@@ -347,12 +347,13 @@ class OrderFlow:
         self.turn()
 
     def _given_up(self, order: Order, reason: str) -> None:
+        raised = order.raised  # asked first: its run sets it after what the store is to be told
         self.execution.tell(order, lambda _error: None)  # its run may be ended before it does
-        if order.raised is None:
+        if raised is None:
             self.execution.in_doubt(order, reason)
-        if order.retried or order.kept is not None or order.raised is not None:
+        if order.retried or order.kept is not None or raised is not None:
             # The call is over: the store, the broker or the result backend is waited for.
-            self._ended(order, (1, order.raised or TimeLimitExceeded(reason), UNTRACED))
+            self._ended(order, (1, raised or TimeLimitExceeded(reason), UNTRACED))
             return
         self.parked.ended(order, CallOutcome.TIMED_OUT)
         self.probes.ended(order, well=False)
