@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from amqp.exceptions import NotFound
+from celery.backends.redis import RedisBackend
 from kombu import Connection
 from tests.record.command import GREENLANE
 
@@ -78,6 +79,10 @@ class Site:
 
             shop = importlib.reload(shop)
             yield shop
+            backend = shop.app.backend
+            if isinstance(backend, RedisBackend):  # which leaves its sockets to the garbage collector
+                backend.result_consumer.stop()
+                backend.client.connection_pool.disconnect()
             shop.app.close()
 
     def publish(self, task: str, *orders: str, headers: dict[str, object] | None = None, **arguments: object) -> None:
