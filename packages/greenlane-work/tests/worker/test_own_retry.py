@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from amqp.exceptions import MessageNacked
@@ -17,7 +18,7 @@ from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, R
 
 from greenlane_work.order import Order, running
 from greenlane_work.settings import WorkSettings
-from greenlane_work.store import Kind, State, open_store
+from greenlane_work.store import Kind, State, Store, open_store
 from greenlane_work.worker.execution import Again, Execution
 from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
 from greenlane_work.worker.retries import Retrying
@@ -48,6 +49,28 @@ def order() -> Iterator[Order]:
     token = running.set(made)
     yield made
     running.reset(token)
+
+
+def ordered(task: Any, order: Order, store: Store | None = None) -> Execution:
+    """Let the task run as this order."""
+    settings = WorkSettings(task_key="args.0")
+    retrying = Retrying(settings, Totals(), stored=store is not None)
+    execution = Execution(store, retrying, settings, lambda _order, _error: None)
+    execution.wrap(task)
+    task.push_request(id=order.id, called_directly=False, is_eager=False)
+    order.name, order.identity = task.name, (task.name, order.id, 0, 0)
+    order.request = SimpleNamespace(id=order.id, task=task)
+    return execution
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
+    """The worker's, and another one's on the same file."""
+    url = f"sqlite:///{tmp_path}/orders.db"
+    store, other = open_store(url), open_store(url)
+    yield store, other
+    store.close()
+    other.close()
 
 
 @pytest.mark.usefixtures("order")
@@ -147,45 +170,32 @@ def test_what_can_never_be_published_is_raised(order: Order) -> None:
         program.send_task("next")
 
 
-def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(tmp_path: Path) -> None:
+def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(
+    order: Order, stores: tuple[Store, Store]
+) -> None:
     """It is published before that: the state RETRY could overwrite its result."""
-    url = f"sqlite:///{tmp_path}/orders.db"
-    store, other = open_store(url), open_store(url)
-    settings = WorkSettings(task_key="args.0")
-    execution = Execution(store, Retrying(settings, Totals(), stored=True), settings, lambda _order, _error: None)
+    store, other = stores
 
     @Task.app.task(name="retried", bind=True, lazy=False)  # type: ignore[untyped-decorator]
     def retried(_task: object) -> None:
         raise Retry()
 
-    execution.wrap(retried)
-    order = Order(1, id="a", key="k", name="retried", size=0)
-    order.identity = ("retried", "a", 0, 0)
-    retried.push_request(id="a", called_directly=False, is_eager=False)
-    order.request = SimpleNamespace(id="a", task=retried)
-    token = running.set(order)
+    execution = ordered(retried, order, store)
     with pytest.raises(Retry):
         retried.run()
-    running.reset(token)
     # Celery's tracer writes it now.
     assert other.begin("retried/a").state is State.RUNNING
     told = Event()
     assert execution.tell(order, lambda error: told.set() if error is None else None)
     assert told.wait(20)
     assert other.begin("retried/a").state is State.UNKNOWN
-    store.close()
-    other.close()
 
 
 @pytest.mark.parametrize("raises", [False, True])
 def test_a_run_that_was_given_up_tells_the_store_itself_and_leaves_the_next_one_its_own(
-    tmp_path: Path, raises: bool
+    order: Order, stores: tuple[Store, Store], raises: bool
 ) -> None:
-    url = f"sqlite:///{tmp_path}/orders.db"
-    store, other = open_store(url), open_store(url)
-    settings = WorkSettings(task_key="args.0")
-    execution = Execution(store, Retrying(settings, Totals(), stored=True), settings, lambda _order, _error: None)
-    order = Order(1, id="a", key="k", name=f"late-{raises}", size=0)
+    store, other = stores
     theirs = (Kind.FAILED, {"reason": "of the next run", "token": "another"})
 
     @Task.app.task(name=f"late-{raises}", lazy=False)  # type: ignore[untyped-decorator]
@@ -196,18 +206,12 @@ def test_a_run_that_was_given_up_tells_the_store_itself_and_leaves_the_next_one_
             raise KeyError
         return "done"
 
-    execution.wrap(late)
-    order.identity = (order.name, "a", 0, 0)
-    late.push_request(id="a", called_directly=False, is_eager=False)
-    order.request = SimpleNamespace(id="a", task=late)
-    token = running.set(order)
+    ordered(late, order, store)
     with pytest.raises(Ignore):  # Celery writes nothing down, publishes nothing, and does not try again
         late.run()
-    running.reset(token)
     assert (order.untold, order.kept, order.raised, order.over) == (theirs, None, None, False)
     assert store.close(20)
-    assert other.begin(f"{order.name}/a").state is (State.UNKNOWN if raises else State.DONE)
-    other.close()
+    assert other.begin(f"late-{raises}/a").state is (State.UNKNOWN if raises else State.DONE)
 
 
 def test_a_run_that_was_given_up_while_it_asked_makes_no_call(order: Order) -> None:
@@ -218,11 +222,8 @@ def test_a_run_that_was_given_up_while_it_asked_makes_no_call(order: Order) -> N
     def asks() -> None:
         raise AssertionError("it is called")
 
-    settings = WorkSettings(task_key="args.0")
-    execution = Execution(None, Retrying(settings, Totals(), stored=False), settings, lambda _order, _error: None)
-    execution.wrap(asks)
-    asks.push_request(id="a", called_directly=False, is_eager=False)
-    order.request, order.in_doubt = asks.request, True
+    ordered(asks, order)
+    order.in_doubt = True
     with pytest.raises(Ignore):
         asks.run()
 
@@ -247,11 +248,7 @@ def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order
     def mail(name: str) -> str:
         raise AssertionError(f"{name} is not called again")
 
-    settings = WorkSettings(task_key="args.0")
-    execution = Execution(None, Retrying(settings, Totals(), stored=False), settings, lambda _order, _error: None)
-    execution.wrap(mail)
-    mail.push_request(id="a", called_directly=False, is_eager=False)
-    order.request = mail.request
+    ordered(mail, order)
     order.in_doubt = True
     assert mail.run("x") == "it was sent"
     assert order.kept == ("it was sent", "")
@@ -266,11 +263,7 @@ def test_an_order_that_met_its_soft_limit_before_it_had_a_thread_is_not_called_a
     def waited() -> None:
         raise AssertionError("it is called")
 
-    settings = WorkSettings(task_key="args.0")
-    execution = Execution(None, Retrying(settings, Totals(), stored=False), settings, lambda _order, _error: None)
-    execution.wrap(waited)
-    waited.push_request(id="a", called_directly=False, is_eager=False)
-    order.request = waited.request
+    ordered(waited, order)
     order.late_unbegun = True
     with pytest.raises(Again) as again:
         waited.run()

@@ -60,6 +60,13 @@ def test_an_order_that_is_done_has_its_result_when_the_backend_is_back(
     assert site.dead() == []
 
 
+@pytest.fixture
+def results() -> Iterator[Redis]:
+    """A Redis for results alone, which can refuse them."""
+    with Redis() as server:
+        yield server
+
+
 @pytest.mark.parametrize("revoked", [False, True])
 def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too(
     tmp_path: Path, rabbitmq_url: str, redis_url: str, start_process: StartProcess, revoked: bool
@@ -88,76 +95,70 @@ def test_an_order_that_is_done_is_not_called_again_where_the_broker_was_away_too
 
 
 def test_an_order_that_is_done_is_neither_revoked_nor_late_while_its_result_cannot_be_written(
-    tmp_path: Path, redis_url: str, start_process: StartProcess
+    tmp_path: Path, redis_url: str, results: Redis, start_process: StartProcess
 ) -> None:
-    with Redis() as server:
-        site = Site(tmp_path, redis_url, start_process, RESULTS=server.url)
-        with site.app() as shop:
-            worker = site.worker()
-            assert shop.send.delay("first").get(timeout=20) == "sent first"
-            late = {"greenlane-deadline": time.time() + 3}
-            with _refusing(server, "OOM"):
-                done = [
-                    shop.send.apply_async(("expired",), expires=3),
-                    shop.send.apply_async(("late",), headers=late),
-                    *(shop.send.apply_async((name,), {"seconds": 1}) for name in ("sooner", "later", "terminated")),
-                ]
-                eventually(lambda: site.written()["begin sooner"] == 1)
-                shop.app.control.revoke(done[2].id)
-                eventually(lambda: {"expired", "late", "sooner", "later", "terminated"} <= site.ended())
-                time.sleep(0.5)  # they wait between two tries
-                shop.app.control.revoke(done[3].id)
-                shop.app.control.revoke(done[4].id, terminate=True)
-                time.sleep(3)
-            names = ["expired", "late", "sooner", "later", "terminated"]
-            assert [result.get(timeout=20) for result in done] == [f"sent {name}" for name in names]
+    site = Site(tmp_path, redis_url, start_process, RESULTS=results.url)
+    names = ("expired", "late", "sooner", "later", "terminated")
+    with site.app() as shop:
+        worker = site.worker()
+        assert shop.send.delay("first").get(timeout=20) == "sent first"
+        late = {"greenlane-deadline": time.time() + 3}
+        with _refusing(results, "OOM"):
+            done = [
+                shop.send.apply_async(("expired",), expires=3),
+                shop.send.apply_async(("late",), headers=late),
+                *(shop.send.apply_async((name,), {"seconds": 1}) for name in names[2:]),
+            ]
+            eventually(lambda: site.written()["begin sooner"] == 1)
+            shop.app.control.revoke(done[2].id)
+            eventually(lambda: set(names) <= site.ended())
+            time.sleep(0.5)  # they wait between two tries
+            shop.app.control.revoke(done[3].id)
+            shop.app.control.revoke(done[4].id, terminate=True)
+            time.sleep(3)
+        assert [result.get(timeout=20) for result in done] == [f"sent {name}" for name in names]
     assert "Discarding" not in worker.output
     assert site.dead() == []
 
 
 @pytest.mark.parametrize("says", ["OOM", "READONLY", "locked"])
 def test_a_backend_that_refuses_for_a_while_costs_no_result(
-    tmp_path: Path, redis_url: str, start_process: StartProcess, says: str
+    tmp_path: Path, redis_url: str, results: Redis, start_process: StartProcess, says: str
 ) -> None:
-    with Redis() as server:
-        file = tmp_path / "results.db"
-        results = f"db+sqlite:///{file}?timeout=0.1" if says == "locked" else server.url
-        site = Site(tmp_path, redis_url, start_process, RESULTS=results)
-        with site.app() as shop:
-            site.worker("--task-attempts", "1")
-            assert shop.send.delay("first").get(timeout=20) == "sent first"
-            with _locked(file) if says == "locked" else _refusing(server, says):
-                done, failed, refused = (
-                    shop.send.delay("done"),
-                    shop.buggy.delay("failed"),
-                    shop.refused.delay("refused"),
-                )
-                eventually(lambda: site.written()["end done"] == 1)
-                time.sleep(2)
-            assert done.get(timeout=20) == "sent done"
-            for raised in (failed, refused):
-                with pytest.raises(KeyError):
-                    raised.get(timeout=20)
+    file = tmp_path / "results.db"
+    url = f"db+sqlite:///{file}?timeout=0.1" if says == "locked" else results.url
+    site = Site(tmp_path, redis_url, start_process, RESULTS=url)
+    with site.app() as shop:
+        site.worker("--task-attempts", "1")
+        assert shop.send.delay("first").get(timeout=20) == "sent first"
+        with _locked(file) if says == "locked" else _refusing(results, says):
+            done, failed = shop.send.delay("done"), shop.buggy.delay("failed")
+            refused = shop.refused.delay("refused")
+            eventually(lambda: site.written()["end done"] == 1)
+            time.sleep(2)
+        assert done.get(timeout=20) == "sent done"
+        for raised in (failed, refused):
+            with pytest.raises(KeyError):
+                raised.get(timeout=20)
     assert (site.written()["begin done"], site.written()["begin refused"]) == (1, 1)
     assert [headers["id"] for _, headers in site.dead()] == [failed.id]
 
 
 def test_a_terminated_order_is_not_lost_where_the_worker_dies_before_that_is_written(
-    tmp_path: Path, rabbitmq_url: str, start_process: StartProcess
+    tmp_path: Path, rabbitmq_url: str, results: Redis, start_process: StartProcess
 ) -> None:
-    with Redis() as server:
-        site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=server.url)
-        with site.app() as shop:
-            worker = site.worker()
-            stopped = shop.burn.delay("o")
-            eventually(lambda: site.written()["begin o"] == 1)
-            with _refusing(server, "OOM"):
-                shop.app.control.terminate(stopped.id)
-                eventually(lambda: site.written()["soft o"] == 1)
-                time.sleep(0.5)
-                worker.signal(signal.SIGKILL)
-                worker.wait_exit()
-            eventually(lambda: site.left() == 1, timeout_s=10)
+    site = Site(tmp_path, rabbitmq_url, start_process, RESULTS=results.url)
+    with site.app() as shop:
+        worker = site.worker()
+        stopped = shop.burn.delay("o")
+        eventually(lambda: site.written()["begin o"] == 1)
+        with _refusing(results, "OOM"):
+            shop.app.control.terminate(stopped.id)
+            eventually(lambda: site.written()["soft o"] == 1)
+            time.sleep(0.5)
+            worker.signal(signal.SIGKILL)
+            worker.wait_exit()
+        eventually(lambda: site.left() == 1, timeout_s=10)
 
 
 def test_a_failure_that_is_written_late_is_heard_of_once(
