@@ -153,7 +153,7 @@ def test_an_order_that_cannot_be_let_go_keeps_no_other_here() -> None:
     shop = Shop(slots=1)
     running = shop.arrive("m")
     shop.parked.turn()
-    waiting = [shop.arrive("m", deadline_s=time.time() + 1) for _ in range(3)]
+    waiting = [shop.arrive("m", deadline_s=time.time() + seconds) for seconds in (1, 1.2, 1.4)]
     shop.stays, shop.now_ns = waiting[0], 3 * S
     shop.parked.turn()
     assert shop.late == waiting[1:]
