@@ -172,7 +172,7 @@ def rules() -> Iterator[Rule]:
     yield Rule(math.inf, 0.0, 8.0)
     for allowance_ms in (10.0, 20.0, 50.0):
         for penalty_ms in (0.0, 100.0, 300.0):
-            for attained in (3.0, 8.0, 16.0, 32.0):
+            for attained in (0.0, 8.0, 16.0, 32.0):
                 yield Rule(allowance_ms, penalty_ms, attained)
     yield Rule(1.0, 0.0, 8.0, by_class=True)
     yield Rule(2.0, 0.0, 8.0, by_class=True)

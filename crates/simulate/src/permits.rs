@@ -67,7 +67,7 @@ impl ProcessPermits {
             deadline_ns: job.due_ns,
             expected_ns: profile.expected_ns(),
             long_ns: profile.long_ns(),
-            attained_ns: job.attained_ns + job.had_ns(),
+            attained_ns: job.attained_ns,
         }
     }
 

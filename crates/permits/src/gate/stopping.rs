@@ -81,7 +81,7 @@ impl Gate {
                 continue;
             };
             let used_ns = holder.used_ns();
-            if used_ns < allowance_ns || !queue.is_behind(claim.key_over(now_ns, used_ns, ticket)) {
+            if used_ns < allowance_ns || !queue.is_behind(claim.key_over(now_ns, ticket)) {
                 continue;
             }
             if holder.asked_at_ns == 0 {
@@ -106,8 +106,7 @@ impl Gate {
         let mut state = self.locked_at(now_ns);
         let holder = state.holders.get(&ticket)?;
         asker.claim = holder.claim.filter(|_| holder.lent == Lent::No)?;
-        asker.claim.attained_ns += holder.used_ns();
-        let mut key = asker.claim.key_over(now_ns, 0, ticket);
+        let mut key = asker.claim.key_over(now_ns, ticket);
         if forced {
             key = (true, i64::MAX, now_ns, ticket);
         }

@@ -1,22 +1,22 @@
 //! Preemption: a holder that has used its allowance stands still while somebody is before it, and goes on in its turn.
 //!
-//! Over its allowance a phase no longer has a boost. It falls behind by a penalty and by what its job has used: the
-//! long ones take turns among themselves, and none starves, since penalties are finite.
+//! Over its allowance a phase no longer has a boost, and falls behind by a penalty. What it has used does not count: long
+//! phases that take turns among themselves all end late. None starves, since the penalty is finite.
 
 use super::{Granted, PermitQueue, Waiter};
 use crate::order::{behind_ns, Claim, Key};
 
-/// How far a phase over its allowance falls behind, ns. Best of 0.1 and 0.3 s on threads.
-const PENALTY_NS: i64 = 100_000_000;
+/// How far a phase over its allowance falls behind, ns. Best of 0, 0.1, 0.3 and 1 s over HTTP
+/// (`docs/design/0026-stopping-threads.md`).
+const PENALTY_NS: i64 = 300_000_000;
 /// Longest stop, ns: then the phase computes beside the others for one allowance.
 pub const LONGEST_STOP_NS: u64 = 1_000_000_000;
 
 impl Claim {
-    /// Its key at `now_ns` once its phase has used `used_ns`, more than its allowance.
-    pub fn key_over(&self, now_ns: u64, used_ns: u64, ticket: u64) -> Key {
+    /// Its key at `now_ns` once its phase has used more than its allowance.
+    pub fn key_over(&self, now_ns: u64, ticket: u64) -> Key {
         let late = self.deadline_ns != 0 && now_ns >= self.deadline_ns;
-        let attained_ns = self.attained_ns.saturating_add(used_ns);
-        let at_ns = self.arrival_ns as i64 + behind_ns(attained_ns) + PENALTY_NS;
+        let at_ns = self.arrival_ns as i64 + behind_ns(self.attained_ns) + PENALTY_NS;
         (late, at_ns, self.arrival_ns, ticket)
     }
 }
@@ -74,7 +74,7 @@ mod tests {
         let hog = claim(5_000, 400);
         assert!(queue.request(5_000 * MS, 1, hog));
         assert!(!queue.request(5_010 * MS, 2, claim(5_010, 8)));
-        let key = hog.key_over(5_020 * MS, 20 * MS, 1);
+        let key = hog.key_over(5_020 * MS, 1);
         assert!(queue.is_behind(key));
         assert_eq!(queue.stop(1, key), [2]);
         assert_eq!((queue.holders(), queue.waiting()), (1, 1));
@@ -87,15 +87,16 @@ mod tests {
         let hog = claim(5_000, 400);
         queue.request(6_000 * MS, 1, hog);
         queue.request(6_010 * MS, 2, claim(6_000, 43));
-        assert!(!queue.is_behind(hog.key_over(6_020 * MS, 20 * MS, 1)));
+        assert!(!queue.is_behind(hog.key_over(6_020 * MS, 1)));
     }
 
     #[test]
-    fn long_phases_take_turns_by_what_they_have_used() {
+    fn long_phases_go_by_arrival_and_new_ones_pass_them_for_a_while() {
         let (one, other) = (claim(5_000, 400), claim(5_001, 400));
-        let key = |claim: Claim, used_ms| claim.key_over(5_500 * MS, used_ms * MS, 0);
-        assert!(key(one, 20) < key(other, 20));
-        assert!(key(other, 20) < key(one, 40));
+        let over = |claim: Claim| claim.key_over(5_500 * MS, 0);
+        assert!(over(one) < over(other));
+        assert!(claim(5_299, 400).key(5_500 * MS, 0) < over(one));
+        assert!(over(one) < claim(5_301, 400).key(5_500 * MS, 0));
     }
 
     #[test]
@@ -103,7 +104,7 @@ mod tests {
         let mut queue = PermitQueue::new(1, false);
         queue.request(0, 1, claim(0, 400));
         queue.request(0, 2, claim(0, 8));
-        let key = claim(0, 400).key_over(20 * MS, 20 * MS, 1);
+        let key = claim(0, 400).key_over(20 * MS, 1);
         queue.stop(1, key);
         assert!(queue.cancel([1]).is_empty());
         queue.charge(1, claim(0, 400));

@@ -65,7 +65,7 @@ impl World<'_> {
         job.wants_ns = self.now_ns;
         self.tally
             .waited(job.index, job.route, Cause::Cpu, waited_ns);
-        let key = permits.claim(job).key_over(self.now_ns, 0, id.into());
+        let key = permits.claim(job).key_over(self.now_ns, id.into());
         job.burst_ns += STOP_NS;
         job.left_ns += STOP_NS;
         job.holds = false;
@@ -149,7 +149,7 @@ impl World<'_> {
                 let computes = running.is_some_and(|(id, ns)| id == holder.id && ns > 0);
                 let may_stop = computes && (allowance_ns..share_ns).contains(&used_ns);
                 stops |= holder.claim.filter(|_| may_stop).is_some_and(|claim| {
-                    let key = claim.key_over(self.now_ns, used_ns, holder.id.into());
+                    let key = claim.key_over(self.now_ns, holder.id.into());
                     permits.queue.is_behind(key)
                 });
                 if holder.is_short && used_ns >= LONG * heavy_ns {

@@ -34,7 +34,7 @@ _SEEN: Final = 20
 #: Fewer processes than needed are not considered; up to this many more are.
 _MORE: Final = 4
 #: CPU after which a long phase stands still: the one that was measured (docs/design/0026-stopping-threads.md).
-_STOP_MS: Final = 20.0
+_STOP_MS: Final = 40.0
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0
 _HANG_TIMES: Final = 5.0

@@ -88,7 +88,7 @@ class Settings:
         0.0, "CPU after which the holder of a permit is stopped at a bytecode boundary while another phase goes first "
         "(CPython 3.12 and later); 0 = never.",
         unit="ms", low=0, high=1000,
-        reason="At 20, short heavy phases became 10 times faster at p99, and the longest class took 1.9 times as long "
+        reason="At 40, short heavy phases took 0.5 to 0.8 times as long at p50, and the longest class up to 1.9 times "
         "(docs/design/0026).",
     )  # fmt: skip
     max_routes: int = declare(
