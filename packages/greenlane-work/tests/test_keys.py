@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane_work.keys import key_function, provider_of, store_key
+from greenlane_work.keys import key_function, order_function, provider_of, store_key
 from greenlane_work.settings import WorkSettings
 
 ARGS = ("first", {"merchant": "taco"})
@@ -95,6 +95,13 @@ def test_an_order_is_named_by_its_task_and_itself() -> None:
 def test_no_name_of_a_provider_looks_like_another_s_with_a_merchant() -> None:
     function = key_function("task_key", "args.0 args.1")
     assert function is not None
-    keys = [function("send", pair, {}, {}) for pair in (("a/b", "c"), ("a", "b/c"), ("a", "b%2Fc"))]
-    assert len(set(keys)) == 3
-    assert [provider_of(key) for key in keys] == ["a%2Fb", "a", "a"]
+    keys = [function("send", pair, {}, {}) for pair in (("a/b", "c"), ("a", "b/c"), ("a", "b%2Fc"), ("a%2Fb", "c"))]
+    assert len(set(keys)) == 4
+    assert [provider_of(key) for key in keys] == ["a%2Fb", "a", "a", "a%252Fb"]
+
+
+def test_an_order_named_by_two_places_is_nobody_else_s_and_has_no_name_without_its_own() -> None:
+    function = order_function("kwargs.merchant kwargs.order")
+    assert function is not None
+    orders = [{"merchant": "taco", "order": 1}, {"merchant": "pizza", "order": 1}, {"merchant": "taco"}, {"order": 1}]
+    assert [function("send", (), order, {}) for order in orders] == ["taco/1", "pizza/1", "", "/1"]

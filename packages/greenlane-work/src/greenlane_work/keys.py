@@ -4,9 +4,9 @@
     args.0                  an argument by its place; args.0.merchant
     header.x-merchant       a header of the message
     module:function         function(task_name, args, kwargs, headers) -> text
-    two of these, with a space between them: the upstream's provider, and its own name
+    two of these, with a space between them: the upstream's provider, or whose order it is, and its own name
 
-The key of two is `PROVIDER/NAME`; a slash in a provider's name is written `%2F`.
+The key of two is `PROVIDER/NAME`; in a provider's name a slash is written `%2F`, and a percent sign `%25`.
 
 An order in which the key is not found has the key `""`: it shares one place with all the others of that kind, and is
 counted. A key is a text; what is no text is written as one. A text that is long, or cannot be written down, becomes its
@@ -25,8 +25,8 @@ from greenlane.errors import SettingsError
 from greenlane_work.settings import TASK_KEY
 
 __all__ = [
-    "KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function", "provider_of",
-    "store_key",
+    "KEY_CHARACTERS", "KeyFunction", "checked_key", "checked_reason", "fitted_key", "key_function", "order_function",
+    "provider_of", "store_key",
 ]  # fmt: skip
 
 KeyFunction = Callable[[str, Sequence[Any], Mapping[str, Any], Mapping[str, Any]], str]
@@ -58,7 +58,8 @@ def key_function(setting: str, spec: str) -> KeyFunction | None:
             raise SettingsError(setting, spec, f"two places ({TASK_KEY[1]})", "write one space between the two")
 
         def of_two(*order: Any) -> str:
-            return fitted_key(f"{provider(*order).replace('/', '%2F')}/{name(*order)}", _MOST_CHARACTERS)
+            escaped = provider(*order).replace("%", "%25").replace("/", "%2F")
+            return fitted_key(f"{escaped}/{name(*order)}", _MOST_CHARACTERS)
 
         return of_two
     if re.fullmatch(TASK_KEY[0], spec) is None:
@@ -74,6 +75,19 @@ def key_function(setting: str, spec: str) -> KeyFunction | None:
         return lambda _name, args, _kwargs, _headers: _text(_into(args[number], path)) if number < len(args) else ""
     first, *path = rest.split(".")
     return lambda _name, _args, kwargs, _headers: _text(_into(kwargs.get(first), path))
+
+
+def order_function(spec: str) -> KeyFunction | None:
+    """Give the function that reads an order's name (`task_order`); it gives "" for an order that has none.
+
+    Raises:
+        SettingsError: see `key_function`.
+    """
+    function = key_function("task_order", spec)
+    name = key_function("task_order", spec.partition(" ")[2])
+    if function is None or name is None:
+        return function
+    return lambda *order: function(*order) if name(*order) else ""
 
 
 def provider_of(key: str) -> str:

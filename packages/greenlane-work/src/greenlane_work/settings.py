@@ -52,9 +52,10 @@ class WorkSettings(Settings):
         pattern=_TASK_KEYS, reason="Only the application knows which argument names its upstream.",
     )  # fmt: skip
     task_order: Mapping[str, str] = declare(
-        {}, "By task: where the business's own name of an order stands; else the header greenlane-order, or the task "
-        "id.",
-        pattern=TASK_KEY, reason="An order that is sent again keeps its name; the argument differs from task to task.",
+        {}, "By task: where the business's own name of an order stands, or whose it is and its name, with a space; "
+        "else the header greenlane-order, or the task id.",
+        pattern=_TASK_KEYS,
+        reason="An order that is sent again keeps its name; the argument differs from task to task.",
     )  # fmt: skip
     task_store: str = declare(
         "", "Store of finished orders: sqlite:///FILE, postgresql://…, redis://…; '' = the memory of this process.",
@@ -71,6 +72,10 @@ class WorkSettings(Settings):
     task_store_keep_unknown_s: float = declare(
         7_776_000.0, "How long the store remembers an order with an unknown end.",
         unit="s", low=60, high=315_360_000, reason="90 days: an operator should look at such orders first.",
+    )  # fmt: skip
+    task_result_kb: float = declare(
+        64.0, "Size up to which the store keeps an order's result, for what follows the order after a death; 0 = none.",
+        unit="kB", low=0, high=1024, reason="Arbitrary; results may contain what customers typed.",
     )  # fmt: skip
     task_attempts: int = declare(
         5, "Attempts at an order whose worker died or that met its hard limit, over all workers.",

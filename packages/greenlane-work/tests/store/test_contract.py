@@ -134,6 +134,13 @@ def test_orders_are_found_by_state(place: Place) -> None:
     assert len(store.find(None, 2)) == 2
 
 
+def test_no_result_is_kept_where_none_may_be(place: Place) -> None:
+    store = place.open(result_bytes=0)
+    store.begin("k")
+    store.done("k", b"null")
+    assert store.begin("k") == Answer(State.DONE, b"", 1, store.owner)
+
+
 def test_a_result_that_is_too_long_is_dropped_and_the_order_done(place: Place) -> None:
     store = place.open()
     store.begin("k")

@@ -117,3 +117,12 @@ def test_a_file_in_a_steady_state_does_not_grow(tmp_path: Path) -> None:
         sizes.append(path.stat().st_size)
     assert max(sizes[4:]) <= max(sizes[:4])
     store.close()
+
+
+def test_the_settings_say_how_much_of_a_result_is_kept(tmp_path: Path) -> None:
+    store = store_of(WorkSettings(task_store=f"sqlite:///{tmp_path}/orders.db", task_result_kb=1.0))
+    for key, size in (("short", 1024), ("long", 1025)):
+        store.begin(key)
+        store.done(key, b"x" * size)
+    assert [len(store.begin(key).result) for key in ("short", "long")] == [1024, 0]
+    store.close()

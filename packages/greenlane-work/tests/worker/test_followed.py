@@ -115,6 +115,19 @@ def test_task_order_names_its_tasks_and_swallows_no_others(
     assert (site.written()["begin one"], site.left()) == (1, 0)
 
 
+def test_an_order_s_name_swallows_no_order_of_somebody_else(
+    tmp_path: Path, redis_url: str, start_process: StartProcess
+) -> None:
+    site = Site(tmp_path, redis_url, start_process)
+    names = "tests.worker.shop.send=kwargs.merchant args.0"
+    site.worker("--task-store", f"sqlite:///{tmp_path}/orders.db", "--task-order", names)
+    with site.app() as shop:
+        for merchant in ("taco", "pizza", "taco"):
+            shop.send.apply_async(["4711"], {"merchant": merchant})
+    eventually(lambda: site.written()["end 4711"] == 2 and site.left() == 0)
+    assert site.written()["begin 4711"] == 2
+
+
 @pytest.mark.parametrize("mode", ["--threads", "--green"])
 def test_time_limits_begin_when_the_store_has_answered(
     tmp_path: Path, redis_url: str, start_process: StartProcess, mode: str

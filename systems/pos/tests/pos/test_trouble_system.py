@@ -18,11 +18,11 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 SLOTS = CONTENDERS["greenlane"].slots
 
 
-def rows_of(folder: Path, trouble: str, per_s: int, seconds: int) -> list[dict[str, Any]]:
+def rows_of(folder: Path, trouble: str, per_s: int, seconds: int, slow_s: int = 30) -> list[dict[str, Any]]:
     """Of the healthy merchants, and of those in trouble."""
     out, err = io.StringIO(), io.StringIO()
     argv = ["--contenders", "greenlane", "--stages", "slow-merchant", "--trouble", trouble, "--json"]
-    argv += ["--per-s", str(per_s), "--seconds", str(seconds), "--out", str(folder)]
+    argv += ["--per-s", str(per_s), "--seconds", str(seconds), "--slow-s", str(slow_s), "--out", str(folder)]
     assert main(argv, out, err) == 0, err.getvalue()
     found: list[dict[str, Any]] = json.loads(out.getvalue())["rows"]
     return found
@@ -35,6 +35,14 @@ def test_two_merchants_that_hang_from_the_same_moment_on_hold_no_order_of_the_ot
     assert (slow["samples"], slow["done"]) == (64, 0)
     assert slow["running_max"] <= UpstreamRule().first_limit < 32
     assert slow["parked_max"] >= 64 - 2 * UpstreamRule().first_limit
+    assert [(row["lost"], row["effects_doubled"]) for row in (healthy, slow)] == [(0, 0)] * 2
+
+
+def test_a_merchant_that_answers_late_and_recovers_gets_all_its_orders_once(tmp_path: Path) -> None:
+    healthy, slow = rows_of(tmp_path, "recovers", per_s=40, seconds=8, slow_s=3)
+    assert (healthy["samples"], healthy["done"]) == (288, 288)
+    assert (slow["samples"], slow["done"]) == (32, 32)
+    assert slow["parked_max"] > 0
     assert [(row["lost"], row["effects_doubled"]) for row in (healthy, slow)] == [(0, 0)] * 2
 
 

@@ -11,7 +11,7 @@ from greenlane.errors import SettingsError
 from greenlane_work.drivers import without_password
 from greenlane_work.settings import WorkSettings
 from greenlane_work.store.backend import Backend, Retention
-from greenlane_work.store.store import LEASE_S, PATIENCE_S, Store
+from greenlane_work.store.store import LEASE_S, PATIENCE_S, RESULT_BYTES, Store
 
 __all__ = ["open_store", "store_of"]
 
@@ -27,6 +27,7 @@ def open_store(
     lease_s: float = LEASE_S,
     patience_s: float = PATIENCE_S,
     retention: Retention | None = None,
+    result_bytes: int = RESULT_BYTES,
 ) -> Store:
     """Give the store of this URL; it is opened at its first use, or by `Store.check`.
 
@@ -36,18 +37,22 @@ def open_store(
         lease_s: how long others wait for an order of this process after the last sign of it.
         patience_s: how long `begin` waits for a store that cannot be asked.
         retention: how long records are kept; None = 7 days, 90 in doubt.
+        result_bytes: a longer result is not kept.
 
     Raises:
         SettingsError: no such URL.
     """
     make = _maker(url, retention or Retention())
-    return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s)
+    return Store(make, owner=owner, lease_s=lease_s, patience_s=patience_s, result_bytes=result_bytes)
 
 
 def store_of(settings: WorkSettings) -> Store:
     """Give the store that the setting `task_store` names. Raises SettingsError."""
     retention = Retention(settings.task_store_keep_s, settings.task_store_keep_unknown_s)
-    return open_store(settings.task_store, lease_s=settings.task_store_lease_s, retention=retention)
+    result_bytes = int(settings.task_result_kb * 1024)
+    return open_store(
+        settings.task_store, lease_s=settings.task_store_lease_s, retention=retention, result_bytes=result_bytes
+    )
 
 
 def _maker(url: str, retention: Retention) -> Make:

@@ -53,6 +53,7 @@ class Store:
         owner: str = "",
         lease_s: float = LEASE_S,
         patience_s: float = PATIENCE_S,
+        result_bytes: int = RESULT_BYTES,
     ) -> None:
         """Nothing is opened, and no thread started, before the first use.
 
@@ -61,8 +62,10 @@ class Store:
             owner: this process's name in the history; "" = host and process id. A random part is added.
             lease_s: how long others wait for an order of this process after the last sign of it.
             patience_s: how long `begin` waits for a store that cannot be asked.
+            result_bytes: a longer result is not kept.
         """
         self._make = make
+        self._result_bytes = result_bytes
         self._name = owner
         self._lease_s = lease_s
         self._patience_s = patience_s
@@ -138,7 +141,7 @@ class Store:
 
         Args:
             key: of an order begun here.
-            result: kept for redeliveries, up to 64 KiB.
+            result: kept for redeliveries, up to `result_bytes`.
             token: of the attempt, as `begin` gave it; "" = the one that was begun here last. Give it where an attempt
                 may outlive the next one's begin.
             patience_s: how long to wait for a store that cannot be told; None = as long as that takes.
@@ -254,7 +257,7 @@ class Store:
     def _operation(self, kind: Kind, key: str, result: bytes = b"", reason: str = "", token: str = "") -> Operation:
         # An order that was not begun here is known by no token: `done` still counts, the others change nothing.
         known = "" if kind is Kind.BEGIN else token or self._tokens.get(key, "")
-        kept = bytes(result) if len(result) <= RESULT_BYTES else b""
+        kept = bytes(result) if len(result) <= self._result_bytes else b""
         token = known or f"{self._nonce}{next(self._numbers):x}"
         return Operation(kind, checked_key(key), self.owner, token, kept, checked_reason(reason))
 

@@ -19,7 +19,7 @@ from greenlane.errors import HostError
 from greenlane.settings import load
 from greenlane.threads.unpatched import threads_are_green
 from greenlane.wiring import process
-from greenlane_work.keys import KeyFunction, key_function
+from greenlane_work.keys import KeyFunction, key_function, order_function
 from greenlane_work.limits import UpstreamRule, shared_limits
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import unsafe_settings
@@ -196,7 +196,7 @@ def _providers(settings: WorkSettings) -> Upstreams | None:
 
 
 def _orders_of(settings: WorkSettings) -> dict[str, KeyFunction]:
-    functions = {task: key_function("task_order", spec) for task, spec in settings.task_order.items()}
+    functions = {task: order_function(spec) for task, spec in settings.task_order.items()}
     return {task: function for task, function in functions.items() if function is not None}
 
 
