@@ -29,7 +29,7 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-work": tuple(
         """
         task_slots task_key task_order task_store task_store_lease_s task_store_keep_s task_store_keep_unknown_s
-        task_attempts task_retries task_deliveries task_retry_s task_retry_most_s task_retry_budget_frac
+        task_result_kb task_attempts task_retries task_deliveries task_retry_s task_retry_most_s task_retry_budget_frac
         task_soft_limit_s task_hard_limit_s task_grace_s task_parked_most task_parked_most_mb task_parked_most_s
         task_key_parked_frac task_limit task_shared_limit task_least task_most_frac task_rules task_failure_frac
         task_slow_frac task_slow_factor task_slow_ms task_breaker_calls task_probes task_probe_s task_open_s
