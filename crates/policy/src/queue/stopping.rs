@@ -6,8 +6,8 @@
 use super::{Granted, PermitQueue, Waiter};
 use crate::order::{behind_ns, Claim, Key};
 
-/// How far a phase over its allowance falls behind, ns. Best of 0, 0.1, 0.3 and 1 s over HTTP
-/// (`docs/design/0026-stopping-threads.md`).
+/// How far a phase over its allowance falls behind, ns. With 0.1 s short phases gain less over HTTP, with 1 s the longest
+/// ones pay more at p99 (`docs/design/0026-stopping-threads.md`).
 const PENALTY_NS: i64 = 300_000_000;
 /// Longest stop, ns: then the phase computes beside the others for one allowance.
 pub const LONGEST_STOP_NS: u64 = 1_000_000_000;

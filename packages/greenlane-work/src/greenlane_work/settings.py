@@ -52,8 +52,8 @@ class WorkSettings(Settings):
         pattern=_TASK_KEYS, reason="Only the application knows which argument names its upstream.",
     )  # fmt: skip
     task_order: Mapping[str, str] = declare(
-        {}, "By task: where the business's own name of an order stands, or whose it is and its name, with a space; "
-        "else the header greenlane-order, or the task id.",
+        {}, "By task: where the business's own name of an order stands, or whose it is and its name, with a space. "
+        "The header greenlane-order goes before it; without either it is the task id.",
         pattern=_TASK_KEYS,
         reason="An order that is sent again keeps its name; the argument differs from task to task.",
     )  # fmt: skip

@@ -33,7 +33,7 @@ class OrderReader:
 
     Args:
         key_of: reads an order's key; None = all orders have the key "".
-        orders_of: read the business's name of an order, by task; else the message's header or the task's id.
+        orders_of: read the business's name of an order without the header, by task; else it is the task's id.
     """
 
     def __init__(
