@@ -76,7 +76,7 @@ def control_threads() -> list[str]:
 
 
 def no_control_thread() -> bool:
-    until_s = time.monotonic() + 1
+    until_s = time.monotonic() + 10
     while control_threads() and time.monotonic() < until_s:
         time.sleep(0.001)
     return not control_threads()

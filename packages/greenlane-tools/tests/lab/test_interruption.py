@@ -53,8 +53,8 @@ def test_what_was_put_off_and_raised_by_a_checkpoint_comes_no_second_time() -> N
     talker.addHandler(_Brief())
     tidied = False
     with pytest.raises(KeyboardInterrupt), ended_by_signals():
-        talker.warning("so it is")
         try:
+            talker.warning("so it is")
             checkpoint()
         finally:
             time.sleep(0.1)

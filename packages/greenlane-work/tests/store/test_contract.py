@@ -217,12 +217,12 @@ def test_a_store_that_was_never_used_closes(place: Place) -> None:
 
 def test_a_lease_is_renewed_while_an_order_runs_and_not_longer(place: Place) -> None:
     one, other = place.open(lease_s=0.3), place.open(lease_s=0.3)
-    one.begin("k")
+    token = one.begin("k").token
     began = one.counts.commits
     while one.counts.commits < began + 3:
-        held = one.holds
         state = other.begin("k").state
-        assert state is State.RUNNING or not (held and one.holds)
+        # On a busy machine a renewal may come too late; what holds again after that holds no longer for this attempt.
+        assert state is State.RUNNING or not one.holds_since_begin(token)
         time.sleep(0.02)
     one.done("k", b"")
     began, until = one.counts.commits, time.monotonic() + 0.25
@@ -233,14 +233,21 @@ def test_a_lease_is_renewed_while_an_order_runs_and_not_longer(place: Place) -> 
 
 def test_a_lease_that_ran_out_is_not_brought_back_for_what_had_begun(place: Place) -> None:
     one = place.open(lease_s=0.2)
-    before = one.begin("before")
-    assert one.holds_since_begin(before.token)
+    _, before = begun_within_the_lease(one, "before")
     one.visit(lambda _: time.sleep(0.3))  # the store's thread stands still, and with it the renewal
-    after = one.begin("after")
-    assert not one.holds_since_begin(before.token)
-    assert one.holds_since_begin(after.token)
-    one.done("after", b"")
-    assert not one.holds_since_begin(after.token)
+    key, after = begun_within_the_lease(one, "after")
+    assert not one.holds_since_begin(before)
+    one.done(key, b"")
+    assert not one.holds_since_begin(after)
+
+
+def begun_within_the_lease(store: Store, name: str) -> tuple[str, str]:
+    """Key and token of an attempt whose lease still holds: a busy machine may take longer than that for a begin."""
+    for number in range(20):
+        token = store.begin(key := f"{name}-{number}").token
+        if store.holds_since_begin(token):
+            return key, token
+    raise AssertionError("no lease holds when an attempt has begun")
 
 
 def test_a_callback_that_fails_stops_nobody(place: Place, capsys: pytest.CaptureFixture[str]) -> None:

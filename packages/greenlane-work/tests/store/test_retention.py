@@ -75,7 +75,7 @@ def test_the_settings_say_how_long_results_and_reasons_are_kept(tmp_path: Path) 
                 other.execute("UPDATE orders SET changed = changed - ? WHERE key = ?", (seconds, key))
 
     older(101, "done", "failed", "unknown")
-    older(99, "young")
+    older(60, "young")
     forget(store)
     assert sorted(key for key, _ in store.find()) == ["unknown", "young"]
     older(900, "unknown")

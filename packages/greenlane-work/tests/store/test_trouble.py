@@ -19,7 +19,7 @@ from tests.store.places import Place
 from greenlane.errors import SettingsError, StoreRefused, StoreUnavailable
 from greenlane_tools.lab.processes import descendants
 from greenlane_work.drivers import without_password
-from greenlane_work.store import Operation, Retention, State, Store, open_store
+from greenlane_work.store import Answer, Operation, Retention, State, Store, open_store
 from greenlane_work.store.backend import Leaseholder
 from greenlane_work.store.rules import Kind, Outcomes
 from greenlane_work.store.shared import Ask
@@ -61,12 +61,26 @@ def opens(store: Store) -> bool:
     return False
 
 
+def begun(store: Store, key: str) -> Answer:
+    """What it says of an order once it answers within its patience, likewise."""
+    answers: list[Answer] = []
+
+    def answered() -> bool:
+        with contextlib.suppress(StoreUnavailable):
+            answers.append(store.begin(key))
+        return bool(answers)
+
+    until(answered)
+    return answers[0]
+
+
 def test_a_question_that_nobody_waits_for_is_taken_back(place: Place) -> None:
     store, other = place.open(patience_s=0.1), place.open()
     until(lambda: opens(store))
-    go = threading.Event()
+    held, go = threading.Event(), threading.Event()
     with ThreadPoolExecutor(1) as pool:
-        visit = pool.submit(store.visit, lambda _: go.wait(10))
+        visit = pool.submit(store.visit, lambda _: (held.set(), go.wait(10)))
+        assert held.wait(10)
         with pytest.raises(StoreUnavailable, match=r"begin: ask the store: store=.*, expected an answer within 0.1 s"):
             store.begin("k")
         go.set()
@@ -79,7 +93,7 @@ def test_a_question_that_nobody_waits_for_is_taken_back(place: Place) -> None:
 def test_a_locked_file_makes_orders_wait_and_loses_no_ending(tmp_path: Path, opened: Callable[..., Store]) -> None:
     store = opened(f"sqlite:///{tmp_path}/orders.db")
     until(lambda: opens(store))
-    store.begin("called")
+    begun(store, "called")
     stranger = sqlite3.connect(tmp_path / "orders.db", isolation_level=None)
     stranger.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreUnavailable):
@@ -92,8 +106,8 @@ def test_a_locked_file_makes_orders_wait_and_loses_no_ending(tmp_path: Path, ope
         stranger.execute("ROLLBACK")
         assert ending.result(30).state is State.DONE
     stranger.close()
-    assert store.begin("called").result == b"r"
-    assert store.begin("new").state is State.NEW
+    assert begun(store, "called").result == b"r"
+    assert begun(store, "new").state is State.NEW
     assert store.trouble is None
 
 
@@ -174,14 +188,14 @@ def test_a_store_that_has_reached_its_own_bound_says_so(tmp_path: Path, opened: 
 
 def test_a_file_that_is_damaged_makes_orders_wait(tmp_path: Path, opened: Callable[..., Store]) -> None:
     path = tmp_path / "orders.db"
-    store = opened(f"sqlite:///{path}")
+    store = opened(f"sqlite:///{path}", patience_s=10)
     for number in range(50):
         store.begin(str(number))
         store.done(str(number), b"x" * 1000)
     store.close()
     raw = path.read_bytes()
     path.write_bytes(raw[:4096] + b"\xa5" * (len(raw) - 4096))
-    damaged = opened(f"sqlite:///{path}")
+    damaged = opened(f"sqlite:///{path}", patience_s=10)
     with pytest.raises(StoreRefused, match=r"malformed.*\nhint: stop the workers, then `sqlite3 FILE .recover"):
         damaged.begin("1")
 
@@ -201,7 +215,7 @@ def test_a_file_that_is_deleted_or_replaced_is_noticed_and_opened_anew(
     # The one that still has the old file leaves the new one's log alone.
     late.close()
     assert path.with_name("orders.db-wal").exists()
-    other = opened(url)
+    other = opened(url, patience_s=10)
     assert other.begin("a").result == b"r"
     assert other.begin("new").state is State.RUNNING
     with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -272,7 +286,7 @@ def test_a_file_that_is_no_store_is_refused(
 ) -> None:
     make(tmp_path / "orders.db")
     before = (tmp_path / "orders.db").stat().st_size
-    store = opened(f"sqlite:///{tmp_path}/orders.db")
+    store = opened(f"sqlite:///{tmp_path}/orders.db", patience_s=10)
     for ask in (store.check, lambda: store.begin("k")):
         with pytest.raises(StoreRefused, match=says):
             ask()
@@ -281,7 +295,7 @@ def test_a_file_that_is_no_store_is_refused(
 
 def test_a_folder_that_is_not_there_is_refused_by_name(tmp_path: Path, opened: Callable[..., Store]) -> None:
     with pytest.raises(StoreRefused, match=r"file='.*/absent/orders.db'.*\n?.*hint: make its folder"):
-        opened(f"sqlite:///{tmp_path}/absent/orders.db").check()
+        opened(f"sqlite:///{tmp_path}/absent/orders.db", patience_s=10).check()
 
 
 @pytest.mark.parametrize(

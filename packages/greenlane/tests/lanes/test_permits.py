@@ -551,16 +551,19 @@ def test_where_many_want_the_gil_the_interval_is_longer_while_the_permit_is_held
     before = 0.005  # A thread that died with a permit may have left it short: see above.
     sys.setswitchinterval(before)
     found: list[float] = []
+    held = threading.Event()
     give_up = time.monotonic() + 10
 
     def holds() -> None:
         heavy.open(NOW(), 0, "GET /heavy")
         assert sys.getswitchinterval() == pytest.approx(0.001)
+        held.set()
         while not found and time.monotonic() < give_up:
             burn(1)
         heavy.close()
 
     def computes() -> None:
+        held.wait(10)
         heavy.open(NOW(), 0, "GET /light")
         while not found and time.monotonic() < give_up:
             burn(1)

@@ -217,8 +217,8 @@ def test_a_signals_handler_runs_while_it_waits(way: str, job: Permits, seen: Obs
     try:
         with ours, theirs:
             ours.settimeout(5)
-            signal.setitimer(signal.ITIMER_REAL, 0.05)
             with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, 0.05)
                 RECEIVES[way](ours)
     finally:
         signal.signal(signal.SIGALRM, before)

@@ -121,7 +121,7 @@ def test_a_caller_that_goes_away_takes_nothing_back() -> None:
         while not conduct.desk.knows("a"):
             await asyncio.sleep(0)
 
-    conduct = Conduct("taco", Law(5, 5))
+    conduct = Conduct("taco", Law(100, 100))
     asyncio.run(left())
     assert conduct.desk.orders() == {"a": [1, 1]}
 

@@ -131,7 +131,8 @@ func TestAPollIsOneTraceThroughAllServices(t *testing.T) {
 	all := newCollector(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", all.URL+"/")
 	described := table.Table{
-		Upstreams: []table.Upstream{{Name: "eta", MedianMs: 2, P99Ms: 2, AtMostMs: 2}},
+		// So slow that the caller has noted its request as written before the first byte comes, also on a busy machine.
+		Upstreams: []table.Upstream{{Name: "eta", MedianMs: 300, P99Ms: 300, AtMostMs: 300}},
 		Endpoints: []table.Endpoint{{Name: "bikes_price", Path: "/v1/bikes/price", Kind: "offer", Steps: []table.Step{{Call: "eta"}}}},
 		Modes:     []table.Mode{{Name: "bikes", Price: "bikes_price"}, {Name: "walk", Calls: []string{"sky"}}},
 		Regions:   []string{"north"},
@@ -180,7 +181,7 @@ func TestAPollIsOneTraceThroughAllServices(t *testing.T) {
 	}
 	// The upstream's own clock, in its span and as its caller was told, lies within the call; so does the time on the wire.
 	own, told, wire := last.numbers["offers.upstream_ms"], below.numbers["offers.upstream_ms"], below.numbers["offers.wire_ms"]
-	if whole := float64(below.endedNs-below.beganNs) / 1e6; own < 2 || told != own || whole < own || wire <= 0 || whole < wire {
+	if whole := float64(below.endedNs-below.beganNs) / 1e6; own < 300 || told != own || whole < own || wire <= 0 || whole < wire {
 		t.Errorf("own %v, told %v, wire %v, whole %v", own, told, wire, whole)
 	}
 	if !slices.Equal(below.events, []string{"got connection", "wrote request", "first byte"}) || !below.hasReusedFlag {
