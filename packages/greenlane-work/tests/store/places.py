@@ -36,6 +36,10 @@ class Place:
         """Write nonsense over an order's record, as somebody else's program would."""
         _DAMAGE[self.kind](self.url, key)
 
+    def limits_kept(self) -> int:
+        """Rows of shared limits that stay there for ever."""
+        return _LIMITS_KEPT[self.kind](self.url)
+
 
 @pytest.fixture(scope="session")
 def durable_redis() -> Iterator[str]:
@@ -99,4 +103,29 @@ _DAMAGE: dict[str, Callable[[str, str], None]] = {
     "sqlite": _damage_sqlite,
     "postgres": _damage_postgres,
     "redis": _damage_redis,
+}
+
+
+def _limits_in_sqlite(url: str) -> int:
+    with contextlib.closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return int(connection.execute("SELECT count(*) FROM limits").fetchone()[0])
+
+
+def _limits_in_postgres(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT count(*) FROM greenlane_limits").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def _limits_in_redis(url: str) -> int:
+    server, _, prefix = url.partition("?prefix=")
+    with redis.Redis.from_url(server) as client:
+        return sum(client.pttl(name) < 0 for name in client.scan_iter(match=f"{prefix}limit:*"))
+
+
+_LIMITS_KEPT: dict[str, Callable[[str], int]] = {
+    "sqlite": _limits_in_sqlite,
+    "postgres": _limits_in_postgres,
+    "redis": _limits_in_redis,
 }

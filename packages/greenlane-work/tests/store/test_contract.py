@@ -286,6 +286,19 @@ def test_workers_that_ask_at_once_never_have_more_than_the_limit(place: Place) -
     assert sum(has) == 7
 
 
+def test_a_limit_that_nobody_uses_leaves_nothing_in_the_store(place: Place) -> None:
+    stores = [place.open() for _ in range(4)]
+
+    def use(number: int) -> None:
+        for _ in range(10):
+            assert shares(stores[number], Ask("taco", 40, 5, 0), Ask("sushi", 40, 5, 0)) == [Share(5, 5)] * 2
+            assert shares(stores[number], Ask("taco", 40, 0, 0), Ask("sushi", 40, 0, 0)) == [Share(0, 0)] * 2
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(use, range(4)))
+    assert place.limits_kept() == 0
+
+
 def shares(store: Store, *asked: Ask) -> list[Share]:
     """Ask and wait for the answer."""
     answers: queue.SimpleQueue[list[Share] | StoreError] = queue.SimpleQueue()

@@ -62,7 +62,7 @@ _WRITE: Final = (
     " FROM unnest(%s::text[], %s::text[], %s::bytea[]) AS n (key, state, record) WHERE o.key = n.key"
 )
 _EMPTY: Final = "DELETE FROM greenlane_orders WHERE key = ANY (%s) AND record = ''"
-# Limits that workers share; rows stay, one for each key that ever had one.
+# Limits that workers share: a row for each key of which somebody wants or has calls.
 _LIMITS: Final = 'CREATE TABLE IF NOT EXISTS greenlane_limits (key text COLLATE "C" PRIMARY KEY, record text NOT NULL)'
 _LIMIT_PLACES: Final = (
     "INSERT INTO greenlane_limits SELECT key, '' FROM unnest(%s::text[]) AS given (key) ON CONFLICT (key) DO NOTHING"
@@ -72,6 +72,7 @@ _LIMIT_WRITE: Final = (
     "UPDATE greenlane_limits AS o SET record = n.record FROM unnest(%s::text[], %s::text[]) AS n (key, record)"
     " WHERE o.key = n.key"
 )
+_LIMIT_EMPTY: Final = "DELETE FROM greenlane_limits WHERE key = ANY (%s) AND record = ''"
 _FORGET: Final = (
     "DELETE FROM greenlane_orders WHERE key IN (SELECT key FROM greenlane_orders WHERE state = %s"
     " AND changed < clock_timestamp() - %s * interval '1 second' LIMIT %s FOR UPDATE SKIP LOCKED)"
@@ -143,13 +144,17 @@ class Postgres(OneConnection):
                 connection.execute(_LIMITS)
             if renew:
                 connection.execute(_RENEW, (owner.name, owner.lease_s))
-            connection.execute(_LIMIT_PLACES, (keys,))
-            before = dict(connection.execute(_LIMIT_READ, (keys,)).fetchall())
+            before: dict[str, str] = {}
+            while len(before) < len(keys):  # again where another worker has taken a row away between the two statements
+                connection.execute(_LIMIT_PLACES, (keys,))
+                before = dict(connection.execute(_LIMIT_READ, (keys,)).fetchall())
             left_s = self._left_s(connection, sorted(workers_in(before.values()) - {owner.name}))
             written, given = shared_out(before, asked, owner.name, lambda name: left_s.get(name, 0.0), time.time())
             new = [(key, text) for key, text in written.items() if text != before[key]]
             if new:
                 connection.execute(_LIMIT_WRITE, [list(column) for column in zip(*new, strict=True)])
+            if not all(written.values()):
+                connection.execute(_LIMIT_EMPTY, (keys,))
         self._shares = True
         return given
 
