@@ -20,8 +20,8 @@ from greenlane_tools.lab.scenario.parts import Contender
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
 REPETITIONS = 5
-# Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. The claim that all else
-# rests on has more than the others, so that the whole proof stays under an hour.
+# Bikes in a cell, all repetitions together; 2 % more are asked for, since arrivals are random. Only the claim that all
+# else rests on has many: the whole proof takes nearly three hours as it is.
 BIKES = 3_000
 FEWER_BIKES = 1_200
 _MORE = 1.02
