@@ -64,10 +64,12 @@ _WRITE: Final = (
 _EMPTY: Final = "DELETE FROM greenlane_orders WHERE key = ANY (%s) AND record = ''"
 # Limits that workers share: a row for each key of which somebody wants or has calls.
 _LIMITS: Final = 'CREATE TABLE IF NOT EXISTS greenlane_limits (key text COLLATE "C" PRIMARY KEY, record text NOT NULL)'
+# It locks rows that are there, too: none can be taken away before it is read.
 _LIMIT_PLACES: Final = (
-    "INSERT INTO greenlane_limits SELECT key, '' FROM unnest(%s::text[]) AS given (key) ON CONFLICT (key) DO NOTHING"
+    "INSERT INTO greenlane_limits SELECT key, '' FROM unnest(%s::text[]) AS given (key)"
+    " ON CONFLICT (key) DO UPDATE SET record = '' WHERE false"
 )
-_LIMIT_READ: Final = "SELECT key, record FROM greenlane_limits WHERE key = ANY (%s) ORDER BY key FOR UPDATE"
+_LIMIT_READ: Final = "SELECT key, record FROM greenlane_limits WHERE key = ANY (%s)"
 _LIMIT_WRITE: Final = (
     "UPDATE greenlane_limits AS o SET record = n.record FROM unnest(%s::text[], %s::text[]) AS n (key, record)"
     " WHERE o.key = n.key"
@@ -144,10 +146,8 @@ class Postgres(OneConnection):
                 connection.execute(_LIMITS)
             if renew:
                 connection.execute(_RENEW, (owner.name, owner.lease_s))
-            before: dict[str, str] = {}
-            while len(before) < len(keys):  # again where another worker has taken a row away between the two statements
-                connection.execute(_LIMIT_PLACES, (keys,))
-                before = dict(connection.execute(_LIMIT_READ, (keys,)).fetchall())
+            connection.execute(_LIMIT_PLACES, (keys,))
+            before = dict(connection.execute(_LIMIT_READ, (keys,)).fetchall())
             left_s = self._left_s(connection, sorted(workers_in(before.values()) - {owner.name}))
             written, given = shared_out(before, asked, owner.name, lambda name: left_s.get(name, 0.0), time.time())
             new = [(key, text) for key, text in written.items() if text != before[key]]
