@@ -11,6 +11,7 @@ import pytest
 from kombu import Queue
 from tests.worker.test_delivery import Message
 
+from greenlane_work.headers import Death
 from greenlane_work.order import Order, Stage
 from greenlane_work.worker.delivery import Delivery, Line
 from greenlane_work.worker.owner import Entry
@@ -185,6 +186,18 @@ def test_a_dead_letter_of_an_order_past_its_deadline_is_no_copy_that_counts() ->
     sent_again = desk.order(redelivered=True)
     sent_again.deadline_at = 1.0
     assert not desk.settlement.done_here(sent_again)
+
+
+def test_a_letter_that_is_written_once_more_says_what_was_tried() -> None:
+    desk = Desk()
+    order = desk.order()
+    order.note("failed", "the merchant said 500")
+    desk.settlement.bury(order, "attempts", "failed")
+    desk.confirm(published=False)  # the broker died, and has only the first message
+    assert desk.settlement.condemned(desk.order(redelivered=True))
+    death = Death.of(desk.post.letters[0].headers)
+    assert death is not None
+    assert [tried.reason for tried in death.history] == ["the merchant said 500"]
 
 
 def test_an_order_waits_while_its_copy_is_on_its_way_and_comes_in_then() -> None:

@@ -24,6 +24,9 @@ _TICK_S: Final = 0.05
 _QUIET_S: Final = 1.0
 #: With quorum queues: what is told of messages that workers have is up to 5 s old.
 _QUIET_QUORUM_S: Final = 11.0
+#: Orders are missing, and for so long the broker says that none is open: they are. One answer is no proof: a quorum
+#: queue that has just been started again, or is busy, says 0.
+_MISSING_S: Final = 15.0
 #: Between two questions to the broker, each of which costs most of a second of CPU.
 _ASK_S: Final = 1.0
 
@@ -35,7 +38,7 @@ class Plan:
     Args:
         orders: how many.
         rate_per_s: bound of the rate at which they are published.
-        patience_s: no progress for so long, though orders are open: it is stuck.
+        patience_s: no progress for so long, though orders are open: it is stuck. A breaker may stay open for 72 s.
         end_s: how long workers may take to end.
         kinds: kinds of the merchants, in turn.
         latency_ms: how long merchants take when all is well; a call's time limit is 2 s.
@@ -45,7 +48,7 @@ class Plan:
 
     orders: int = 2_000
     rate_per_s: float = 300.0
-    patience_s: float = 60.0
+    patience_s: float = 100.0
     end_s: float = 15.0
     kinds: tuple[str, ...] = ("asked", "keyed")
     latency_ms: float = 50.0
@@ -197,18 +200,31 @@ class Cell:
         """Blocks until nothing changes; True when orders are still open then."""
         quiet_s = _QUIET_QUORUM_S if site.queue_kind == "quorum" else _QUIET_S
         last, since_s, ask_s = site.settled(), time.monotonic(), 0.0
+        none_open_s: float | None = None
         while True:
             site.look()
             time.sleep(4 * _TICK_S)
             now, now_s = site.settled(), time.monotonic()
             if now != last:
-                last, since_s = now, now_s
+                last, since_s, none_open_s = now, now_s, None
             elif now_s - since_s > self._plan.patience_s:
                 return True
             elif now_s > ask_s and (now_s - since_s > quiet_s or now[0] == len(site.orders)):
-                if not self._open(site):
+                if self._open(site):
+                    none_open_s = None
+                elif self._accounted(site, now[0]):
+                    return False
+                elif none_open_s is None:
+                    none_open_s = now_s
+                elif now_s - none_open_s > _MISSING_S:
                     return False
                 ask_s = time.monotonic() + _ASK_S
+
+    def _accounted(self, site: Site, settled: int) -> bool:
+        try:
+            return settled + site.dead() >= len(site.orders)
+        except StartFailed:
+            return False
 
     def _open(self, site: Site) -> int:
         try:

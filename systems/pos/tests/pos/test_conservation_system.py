@@ -54,6 +54,11 @@ def tell(request: pytest.FixtureRequest, text: str) -> None:
         print(f"\n{text}", file=sys.stderr, flush=True)
 
 
+def all_of(outcomes: list[Outcome]) -> str:
+    """In its first line, the only one that a summary of failures shows, what happened to each."""
+    return " | ".join(f"{one.fault}: {sentence(one)}" for one in outcomes) + f"\n{table(outcomes)}"
+
+
 def ran(node: SharedRabbitMQ, folder: Path, contender: str, fault: str, plan: Plan) -> Outcome:
     cell = Cell(folder / f"{contender}.{fault}", node, CONTENDERS[contender], FAULTS[fault], plan)
     return cell.run()
@@ -70,9 +75,9 @@ def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: Share
             for name in ("gevent-200-early", "gevent-200")
         ]
         early, late = (one.result() for one in running)
-    assert early.balance.lost and early.verdict == "uneven", table([early])
-    assert late.balance.effects_doubled and late.balance.calls_repeated, table([late])
-    assert not late.balance.lost and late.balance.done == 100, table([late])
+    assert early.balance.lost and early.verdict == "uneven", all_of([early])
+    assert late.balance.effects_doubled and late.balance.calls_repeated, all_of([late])
+    assert not late.balance.lost and late.balance.done == 100, all_of([late])
 
 
 @pytest.mark.system
@@ -86,7 +91,7 @@ def test_every_order_ends_once_and_is_seen_once_while_workers_die_and_the_broker
         running = [others.submit(ran, node, tmp_path, *cell, plan) for cell in beside]
         # This one kills the broker, of all three; a node that is started again lives as long as the thread that did it.
         outcomes = [ran(node, tmp_path, "greenlane-green", "mixed", plan), *(one.result() for one in running)]
-    assert [one.verdict for one in outcomes] == ["even"] * 3, table(outcomes)
+    assert [one.verdict for one in outcomes] == ["even"] * 3, all_of(outcomes)
     assert sum(one.balance.done + one.balance.dead for one in outcomes) >= 2_000
 
 
@@ -105,6 +110,6 @@ def test_every_order_ends_once_and_is_seen_once_under(
     outcomes.append(ran(node, tmp_path, contender, fault, plan))
     tell(request, f"{len(outcomes)}/{len(options.CELLS)} {fault}, {contender}: {sentence(outcomes[-1])}")
     if CONTENDERS[contender].ours:
-        assert outcomes[-1].verdict in ("even", "limit"), table(outcomes[-1:])
+        assert outcomes[-1].verdict in ("even", "limit"), all_of(outcomes[-1:])
     else:
-        assert outcomes[-1].balance.lost, table(outcomes[-1:])
+        assert outcomes[-1].balance.lost, all_of(outcomes[-1:])

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from greenlane_work.headers import DUE, Death
+from greenlane_work.headers import DUE, Death, Tried
 from greenlane_work.keys import checked_reason
 from greenlane_work.order import Identity, Order, Stage
 from greenlane_work.worker.owner import Alarm, Owner
@@ -47,8 +47,8 @@ class Settlement:
         self._ended: OrderedDict[Identity, None] = OrderedDict()
         # Messages whose copy was confirmed, by `Order.came`: delivered again, it is the copy that counts.
         self._replaced: OrderedDict[tuple[object, ...], None] = OrderedDict()
-        # Orders that are to be dead letters, and why: delivered again, they are not run again.
-        self._condemned: OrderedDict[Identity, tuple[str, str]] = OrderedDict()
+        # Orders that are to be dead letters, why, and what was tried: delivered again, they are not run again.
+        self._condemned: OrderedDict[Identity, tuple[str, str, tuple[Tried, ...]]] = OrderedDict()
         # Orders whose copy is on its way to the broker, and what arrived with the same identity meanwhile.
         self._leaving: dict[Identity, list[Order]] = {}
         # Called, they let their orders wait no longer for their results to be written down.
@@ -119,7 +119,8 @@ class Settlement:
         verdict = self._condemned.get(order.identity) if order.redelivered else None
         if verdict is None:
             return False
-        self.bury(order, *verdict)
+        reason, said, order.history = verdict  # its message is the first one's, and tells nothing of what was tried
+        self.bury(order, reason, said)
         return True
 
     # --- acknowledged -----------------------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ class Settlement:
             error: the failure of its task that Celery's tracer has not written down; None = it has, or there is none.
         """
         self._totals.dead += 1
-        self._condemned[order.identity] = (reason, said)
+        self._condemned[order.identity] = (reason, said, order.history)
         if len(self._condemned) > _REMEMBERED:
             self._condemned.popitem(last=False)
         _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
