@@ -42,6 +42,7 @@ impl Chooser {
             rule: ChoiceRule {
                 call: WeightRule {
                     heavy_ns: light_ns,
+                    least_ns: light_ns,
                     quantile,
                     margin,
                     learn_after,

@@ -20,6 +20,7 @@ impl CallProfile {
         Self {
             rule: WeightRule {
                 heavy_ns: light_ns,
+                least_ns: light_ns,
                 quantile,
                 margin,
                 learn_after,

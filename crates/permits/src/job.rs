@@ -201,7 +201,7 @@ impl Job {
 
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
-        let (rule, pin, attained_ns) = (&shared.rule, route.pin(), self.totals.cpu_ns);
+        let (rule, pin, attained_ns) = (&shared.rule(), route.pin(), self.totals.cpu_ns);
         let (needs, waits, weight, expected_ns, long_ns, should_probe_gil) =
             route.with(self.phase, |profile| {
                 (
@@ -315,9 +315,14 @@ impl Job {
         }
         if let Some(route) = &self.route {
             if self.shared.mode_of(route) != Mode::Off {
-                route.with(self.phase, |profile| {
-                    profile.update(burst_ns, &self.shared.rule)
+                let rule = self.shared.rule();
+                let computes_with_gil = route.with(self.phase, |profile| {
+                    profile.update(burst_ns, &rule);
+                    !profile.is_native()
                 });
+                if computes_with_gil {
+                    self.shared.heavy.update(burst_ns);
+                }
             }
             self.phase = route.phase_at(place, self.shared.last_phase);
         }
@@ -328,7 +333,7 @@ impl Job {
     fn burst(&mut self, now_ns: u64) -> u64 {
         let wall_ns = now_ns.saturating_sub(self.from_ns);
         self.cpu
-            .stretch(wall_ns, self.shared.rule.heavy_ns / 4)
+            .stretch(wall_ns, self.shared.least_rule.heavy_ns / 4)
             .ns()
     }
 

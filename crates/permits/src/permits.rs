@@ -7,7 +7,7 @@ use crate::interval::Interval;
 use crate::job::{Job, Totals};
 use crate::requests::Requests;
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
-use crate::shared::{Mode, Shared};
+use crate::shared::{Heavy, Mode, Shared};
 use crate::{boundaries, face, lock_waits, places, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
@@ -25,6 +25,9 @@ const LAST_RAISING_KIND: u8 = 2;
 
 /// (phase, place, weights, mean_ns, samples, looks, free, weight)
 type Row = (usize, u64, Vec<u32>, u64, u64, u32, u32, &'static str);
+
+/// A phase that was let in beside a holder counts as long after this many times the least that is heavy. Arbitrary.
+const LONG: u64 = 2;
 
 /// See `_native.pyi`, which is the manual.
 #[pyclass(frozen, weakref, module = "greenlane._native")]
@@ -58,18 +61,22 @@ impl Permits {
         late_error: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         guard_at_exit(py)?;
+        let heavy = Heavy::new(heavy_ns);
         let bounds = Bounds {
             wait_ns: wait_max_ns,
             share_ns,
-            heavy_ns,
+            long_ns: LONG * heavy_ns,
+            heavy_ns: heavy.limit(),
         };
         let shared = Arc::new(Shared {
-            rule: WeightRule {
+            least_rule: WeightRule {
                 heavy_ns,
+                least_ns: heavy_ns,
                 quantile,
                 margin,
                 learn_after,
             },
+            heavy,
             last_phase: max_phases.max(1) - 1,
             routes: Routes::new(max_routes),
             forked_gate: ForkedGate::new(Gate::new(permits, bounds, gil_enabled(py)?)),
@@ -305,7 +312,11 @@ impl Permits {
 
     fn learned(&self) -> Vec<(String, &'static str, Vec<Row>)> {
         let route_row = |route: &Arc<Route>| {
-            let rows = route.rows(&self.shared.rule).into_iter().map(row).collect();
+            let rows = route
+                .rows(&self.shared.rule())
+                .into_iter()
+                .map(row)
+                .collect();
             (route.name.clone(), pin_name(route.pin()), rows)
         };
         self.shared.routes.all().iter().map(route_row).collect()
@@ -334,7 +345,7 @@ impl Permits {
             weight: Weight::Unknown,
         };
         let last = self.shared.last_phase;
-        self.route(route).restore(&row, last, &self.shared.rule);
+        self.route(route).restore(&row, last, &self.shared.rule());
     }
 }
 

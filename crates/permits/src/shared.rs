@@ -7,9 +7,11 @@ use crate::interval::Interval;
 use crate::lock_waits::Stops;
 use crate::routes::{Route, Routes};
 use greenlane_interpreter::gil_enabled;
+use greenlane_policy::heavy_from::HeavyFrom;
 use greenlane_policy::weight::WeightRule;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// What Greenlane does with a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +54,38 @@ impl Mode {
     }
 }
 
+/// From which burst on a phase is heavy, learned from all phases of the process.
+pub struct Heavy {
+    learned: Mutex<HeavyFrom>,
+    limit_ns: Arc<AtomicU64>,
+}
+
+impl Heavy {
+    pub fn new(least_ns: u64) -> Self {
+        Self {
+            learned: Mutex::new(HeavyFrom::new(least_ns)),
+            limit_ns: Arc::new(AtomicU64::new(least_ns)),
+        }
+    }
+
+    pub fn limit(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.limit_ns)
+    }
+
+    /// Takes in the burst of a phase that computes with the GIL. One that another thread keeps from it is left out.
+    pub fn update(&self, burst_ns: u64) {
+        if let Ok(mut learned) = self.learned.try_lock() {
+            self.limit_ns
+                .store(learned.update(burst_ns), Ordering::Relaxed);
+        }
+    }
+}
+
 /// See the module.
 pub struct Shared {
-    pub rule: WeightRule,
+    /// As the settings say.
+    pub least_rule: WeightRule,
+    pub heavy: Heavy,
     /// Phases from this one on share a profile.
     pub last_phase: usize,
     pub routes: Routes,
@@ -82,6 +113,14 @@ impl Shared {
     /// The gate of this process; a forked child gets its own.
     pub fn gate(&self) -> &Gate {
         self.forked_gate.get()
+    }
+
+    /// By which phases are judged now.
+    pub fn rule(&self) -> WeightRule {
+        WeightRule {
+            heavy_ns: self.heavy.limit_ns.load(Ordering::Relaxed),
+            ..self.least_rule
+        }
     }
 
     /// The mode of the process.

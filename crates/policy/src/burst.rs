@@ -121,6 +121,14 @@ impl BurstSketch {
         }
     }
 
+    /// The part of the CPU that is spent in bursts over `limit_ns` (an edge), 0 to 1.
+    pub fn part_over(&self, limit_ns: u64) -> f64 {
+        let edges = (0..BUCKETS).filter(|&index| edge_ns(index) > limit_ns);
+        let over: u64 = edges.map(|index| u64::from(self.counts[index])).sum();
+        let over_ns = over as f64 * self.mean_over_ns(limit_ns) as f64;
+        over_ns / self.weighted_ns.max(1) as f64
+    }
+
     /// Samples ever seen.
     pub fn samples(&self) -> u64 {
         self.samples

@@ -7,6 +7,7 @@
 //! | module | decides |
 //! |---|---|
 //! | [`burst`] | what CPU burst a phase is expected to have |
+//! | [`heavy_from`] | from which burst on a phase is heavy |
 //! | [`weight`] | whether a phase needs a CPU permit |
 //! | [`order`] | in which order waiters are granted |
 //! | [`queue`] | who holds a permit, who waits, who is granted next |
@@ -24,6 +25,7 @@ pub mod at_once;
 pub mod burst;
 pub mod choosing;
 pub mod closed_loop;
+pub mod heavy_from;
 pub mod order;
 pub mod placed;
 pub mod queue;

@@ -72,6 +72,7 @@ mod tests {
 
     const RULE: WeightRule = WeightRule {
         heavy_ns: 1_000_000,
+        least_ns: 1_000_000,
         quantile: 0.9,
         margin: 1.0,
         learn_after: 3,

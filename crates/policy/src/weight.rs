@@ -8,6 +8,9 @@ use crate::burst::BurstSketch;
 pub struct WeightRule {
     /// A phase is heavy when its expected burst is over this, ns.
     pub heavy_ns: u64,
+    /// Or when it is over this one and much of its CPU is spent in bursts over `heavy_ns`, ns; the same where nothing is
+    /// learned of others.
+    pub least_ns: u64,
     /// The quantile of its recent bursts that counts as "expected" for that question. 0.9: heavy when more than about
     /// a tenth of its bursts are over `heavy_ns`, so that a cache that misses once in five still takes turns.
     pub quantile: f64,
@@ -59,6 +62,8 @@ pub enum Pin {
 const WORKED: u64 = 3;
 /// In such a job the next phases are heavy from this part of `heavy_ns` on: they would pass all heavy ones at each.
 const WORKED_FRAC: f64 = 0.5;
+/// Part of its CPU in long bursts from which a phase is not let go beyond `least_ns`: 8 ms, or 100 on a cache miss.
+const MUCH_FRAC: f64 = 0.25;
 /// Samples in a row on the other side of `heavy_ns` after which the past is mostly forgotten: behaviour has changed.
 /// 32: a phase that is heavy one time in five gets there by chance once in 1,300 runs.
 const CHANGED_AFTER: u32 = 32;
@@ -140,11 +145,14 @@ impl PhaseProfile {
             Pin::Heavy => Weight::Light,
             Pin::Auto if self.sketch.samples() < rule.learn_after => Weight::Unknown,
             Pin::Auto if !over => Weight::Light,
-            Pin::Auto if self.looks >= NATIVE_LOOKS && self.free * 10 >= self.looks * 7 => {
-                Weight::Native
-            }
+            Pin::Auto if self.is_native() => Weight::Native,
             Pin::Auto => Weight::Heavy,
         }
+    }
+
+    /// Whether it computes without the GIL.
+    pub fn is_native(&self) -> bool {
+        self.looks >= NATIVE_LOOKS && self.free * 10 >= self.looks * 7
     }
 
     /// Whether its next run, in such a job, asks for a permit.
@@ -190,7 +198,9 @@ impl PhaseProfile {
 
     fn judge(&mut self, rule: &WeightRule) {
         let expected_ns = self.sketch.quantile_ns(rule.quantile) as f64 * rule.margin;
-        self.over = expected_ns > rule.heavy_ns as f64;
+        self.over = expected_ns > rule.heavy_ns as f64
+            || (expected_ns > rule.least_ns as f64
+                && self.sketch.part_over(rule.heavy_ns) > MUCH_FRAC);
         self.over_in_worked = expected_ns > rule.heavy_ns as f64 * WORKED_FRAC;
         self.long_ns = self.sketch.mean_over_ns(rule.heavy_ns);
     }
@@ -202,6 +212,7 @@ mod tests {
 
     const RULE: WeightRule = WeightRule {
         heavy_ns: 4_000_000,
+        least_ns: 4_000_000,
         quantile: 0.9,
         margin: 1.0,
         learn_after: 3,
@@ -237,6 +248,25 @@ mod tests {
             .map(|i| if i % 5 == 0 { 40_000_000 } else { 100_000 })
             .collect();
         assert_eq!(after(&bursts).weight(&RULE, Pin::Auto, 0), Weight::Heavy);
+    }
+
+    #[test]
+    fn what_others_let_go_is_no_phase_with_a_cache_that_misses_now_and_then() {
+        let raised = WeightRule {
+            heavy_ns: 11_314_000,
+            ..RULE
+        };
+        let weight = |miss_ms: u64| {
+            let mut profile = PhaseProfile::default();
+            (0..60).for_each(|i| {
+                let ms = if i % 15 == 7 { miss_ms } else { 7 };
+                profile.update(ms * 1_000_000, &raised);
+            });
+            profile.weight(&raised, Pin::Auto, 0)
+        };
+        assert_eq!(weight(7), Weight::Light);
+        assert_eq!(weight(15), Weight::Light);
+        assert_eq!(weight(100), Weight::Heavy);
     }
 
     #[test]

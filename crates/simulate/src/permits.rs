@@ -3,6 +3,7 @@
 use super::interval::Interval;
 use super::jobs::Job;
 use super::set_up::PermitRule;
+use greenlane_policy::heavy_from::HeavyFrom;
 use greenlane_policy::order::Claim;
 use greenlane_policy::queue::PermitQueue;
 use greenlane_policy::weight::PhaseProfile;
@@ -21,7 +22,9 @@ pub(crate) struct Holder {
 /// See the module.
 #[derive(Debug)]
 pub struct ProcessPermits {
+    /// Its `heavy_ns` is learned.
     pub(crate) rule: PermitRule,
+    pub(crate) heavy_from: HeavyFrom,
     pub(crate) queue: PermitQueue,
     /// By route, then phase.
     pub(crate) profiles: Vec<Vec<PhaseProfile>>,
@@ -45,14 +48,14 @@ impl ProcessPermits {
             holders: Vec::new(),
             free: Vec::new(),
             look_at_ns: 0,
+            heavy_from: HeavyFrom::new(rule.weight.heavy_ns),
             interval: Interval::new(own_ns, rule.interval_ns),
             rule,
         }
     }
 
     pub(crate) fn profile(&mut self, route: u32, phase: u32) -> &mut PhaseProfile {
-        let phases = &mut self.profiles[route as usize];
-        let phase = phase as usize;
+        let (phases, phase) = (&mut self.profiles[route as usize], phase as usize);
         if phases.len() <= phase {
             phases.resize_with(phase + 1, PhaseProfile::default);
         }

@@ -70,7 +70,7 @@ impl Gate {
             };
             if began_ns != seen.began_ns {
                 (seen.began_ns, seen.cpu_ns) = (began_ns, cpu_ns);
-            } else if cpu_ns.saturating_sub(seen.cpu_ns) >= self.bounds.heavy_ns {
+            } else if cpu_ns.saturating_sub(seen.cpu_ns) >= self.bounds.heavy_ns() {
                 let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
                 if face.charge(began_ns, ticket) {
                     queue.charge(ticket, Claim::default());

@@ -195,7 +195,7 @@ impl Gate {
     /// have been copied locked. Tickets go on counting, so that one from before the fork never means another's permit.
     pub fn renewed(&self) -> Self {
         let permits = self.permits.load(Ordering::Relaxed);
-        let renewed = Self::new(permits, self.bounds, self.has_gil());
+        let renewed = Self::new(permits, self.bounds.clone(), self.has_gil());
         renewed
             .tickets
             .store(self.tickets.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -26,14 +26,22 @@ pub(super) struct Waiter {
 }
 
 /// How long waits and holds last, and what is heavy; all in ns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Bounds {
     /// Longest wait.
     pub wait_ns: u64,
     /// Own CPU after which a holder no longer counts.
     pub share_ns: u64,
-    /// Own CPU after which a phase without a permit counts.
-    pub heavy_ns: u64,
+    /// Own CPU after which a phase that was let in beside a holder counts as long.
+    pub long_ns: u64,
+    /// Own CPU after which a phase without a permit counts: it is learned.
+    pub heavy_ns: Arc<AtomicU64>,
+}
+
+impl Bounds {
+    pub(super) fn heavy_ns(&self) -> u64 {
+        self.heavy_ns.load(Ordering::Relaxed)
+    }
 }
 
 pub(super) struct State {

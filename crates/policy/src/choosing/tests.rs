@@ -4,6 +4,7 @@ const MS: u64 = 1_000_000;
 const RULE: ChoiceRule = ChoiceRule {
     call: WeightRule {
         heavy_ns: MS,
+        least_ns: MS,
         quantile: 0.9,
         margin: 1.0,
         learn_after: 3,

@@ -11,6 +11,7 @@ pub fn permit_rule(at: &At<'_>, preempt: &At<'_>) -> Read<PermitRule> {
         permits: at.of("permits").number(1.0, MOST)? as usize,
         weight: WeightRule {
             heavy_ns: at.of("heavy_ns").ns()?,
+            least_ns: at.of("heavy_ns").ns()?,
             quantile: at.of("quantile").number(0.0, 1.0)?,
             margin: at.of("margin").number(0.0, MOST)?,
             learn_after: at.of("learn_after").number(0.0, MOST)? as u64,

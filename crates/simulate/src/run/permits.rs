@@ -84,10 +84,11 @@ impl World<'_> {
         let Some(permits) = &mut self.processes[process].permits else {
             return;
         };
-        let (weight, last) = (permits.rule.weight, permits.rule.phases.max(1) as u32 - 1);
+        let weight = permits.rule.weight;
         let profile = permits.profile(job.route, job.phase);
         profile.update(burst_ns, &weight);
-        job.phase = (job.phase + 1).min(last);
+        permits.rule.weight.heavy_ns = permits.heavy_from.update(burst_ns);
+        job.phase = (job.phase + 1).min(permits.rule.phases.max(1) as u32 - 1);
         permits.free.retain(|free| *free != id);
         if std::mem::take(&mut job.holds) {
             permits.holders.retain(|holder| holder.id != id);
@@ -140,9 +141,9 @@ impl World<'_> {
             let (share_ns, heavy_ns) = (permits.rule.share_ns, permits.rule.weight.heavy_ns);
             let allowance_ns = permits.rule.allowance_ns;
             let used_ns = |id: u32| self.jobs[id].used_ns(id, running);
-            let charged = permits.free.iter().filter(|&&id| used_ns(id) >= heavy_ns);
-            let charged: Vec<u32> = charged.copied().collect();
-            permits.free.retain(|id| !charged.contains(id));
+            let is_charged = |&id: &u32| used_ns(id) >= heavy_ns;
+            let (charged, free) = permits.free.drain(..).partition::<Vec<_>, _>(is_charged);
+            permits.free = free;
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
                 let used_ns = used_ns(holder.id) - holder.had_ns;
                 // Where it does not compute it has no boundary to stand still at.
@@ -152,7 +153,7 @@ impl World<'_> {
                     let key = claim.key_over(self.now_ns, holder.id.into());
                     permits.queue.is_behind(key)
                 });
-                if holder.is_short && used_ns >= LONG * heavy_ns {
+                if holder.is_short && used_ns >= LONG * permits.rule.weight.least_ns {
                     holder.is_short = false;
                     granted.extend(permits.queue.outlasts(holder.id.into()));
                 }
@@ -217,19 +218,21 @@ impl World<'_> {
         let (heavy_ns, share_ns) = (permits.rule.weight.heavy_ns, permits.rule.share_ns);
         let allowance_ns = permits.rule.allowance_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
-        let share_of = |id: u32| permits.queue.share_of(id.into(), share_ns);
-        let turn_ns = |id: u32| share_of(id).min(allowance_ns);
+        let turn_ns = |id: u32| {
+            permits
+                .queue
+                .share_of(id.into(), share_ns)
+                .min(allowance_ns)
+        };
         let most = counting.map(|holder| match holder.is_short {
-            true => (holder.id, LONG * heavy_ns),
+            true => (holder.id, LONG * permits.rule.weight.least_ns),
             false => (holder.id, holder.had_ns + turn_ns(holder.id)),
         });
         let free = permits.free.iter().map(|&id| (id, heavy_ns));
         let left = most
             .chain(free)
             .map(|(id, most_ns)| most_ns.saturating_sub(self.jobs[id].used_ns(id, running)));
-        let Some(left_ns) = left.min() else {
-            return;
-        };
+        let Some(left_ns) = left.min() else { return };
         let at_ns = self.now_ns + left_ns.max(LOOK_NS);
         if permits.look_at_ns == 0 || at_ns < permits.look_at_ns {
             permits.look_at_ns = at_ns;

@@ -78,6 +78,17 @@ def test_a_light_route_never_asks() -> None:
     assert given.counters()["granted"] == given.counters()["waited"] == 0
 
 
+def test_what_is_a_small_part_of_the_heavy_work_runs_free() -> None:
+    # Half as long as everywhere: 2 ms is heavy, and 3 ms beside 25 is a small part.
+    given = permits(heavy_ms=2.0)
+    for _ in range(45):
+        for route, cpu_ms in (("GET /page", 3.0), ("GET /report", 25.0)):
+            given.open(NOW(), 0, route)
+            burn(cpu_ms)
+            given.close()
+    assert {row.route: row.weight for row in given.learned()} == {"GET /page": "light", "GET /report": "heavy"}
+
+
 def test_heavy_phases_take_turns(heavy: Permits) -> None:
     together([lambda: heavy_job(heavy)] * 6)
     counters = heavy.counters()

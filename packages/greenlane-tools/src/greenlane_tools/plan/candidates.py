@@ -42,12 +42,7 @@ _HANG_TIMES: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What may be used.
-
-    Args:
-        cores: that the service may use on one machine.
-        processes: at most.
-    """
+    """What may be used: cores of one machine, and at most how many processes."""
 
     cores: int
     processes: int
