@@ -3,11 +3,12 @@
 use crate::counters::{add, Counters};
 use crate::gate::forked::ForkedGate;
 use crate::gate::{Bounds, Gate};
+use crate::heavy::Heavy;
 use crate::interval::Interval;
 use crate::job::{Job, Totals};
 use crate::requests::Requests;
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
-use crate::shared::{Heavy, Mode, Shared};
+use crate::shared::{Mode, Shared};
 use crate::{boundaries, face, lock_waits, places, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
@@ -25,9 +26,6 @@ const LAST_RAISING_KIND: u8 = 2;
 
 /// (phase, place, weights, mean_ns, samples, looks, free, weight)
 type Row = (usize, u64, Vec<u32>, u64, u64, u32, u32, &'static str);
-
-/// A phase that was let in beside a holder counts as long after this many times the least that is heavy. Arbitrary.
-const LONG: u64 = 2;
 
 /// See `_native.pyi`, which is the manual.
 #[pyclass(frozen, weakref, module = "greenlane._native")]
@@ -65,8 +63,8 @@ impl Permits {
         let bounds = Bounds {
             wait_ns: wait_max_ns,
             share_ns,
-            long_ns: LONG * heavy_ns,
-            heavy_ns: heavy.limit(),
+            least_ns: heavy_ns,
+            heavy_ns: heavy.limit_ns(),
         };
         let shared = Arc::new(Shared {
             least_rule: WeightRule {

@@ -3,15 +3,14 @@
 use crate::counters::Counters;
 use crate::gate::forked::ForkedGate;
 use crate::gate::Gate;
+use crate::heavy::Heavy;
 use crate::interval::Interval;
 use crate::lock_waits::Stops;
 use crate::routes::{Route, Routes};
 use greenlane_interpreter::gil_enabled;
-use greenlane_policy::heavy_from::HeavyFrom;
 use greenlane_policy::weight::WeightRule;
 use pyo3::prelude::*;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// What Greenlane does with a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,33 +53,6 @@ impl Mode {
     }
 }
 
-/// From which burst on a phase is heavy, learned from all phases of the process.
-pub struct Heavy {
-    learned: Mutex<HeavyFrom>,
-    limit_ns: Arc<AtomicU64>,
-}
-
-impl Heavy {
-    pub fn new(least_ns: u64) -> Self {
-        Self {
-            learned: Mutex::new(HeavyFrom::new(least_ns)),
-            limit_ns: Arc::new(AtomicU64::new(least_ns)),
-        }
-    }
-
-    pub fn limit(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.limit_ns)
-    }
-
-    /// Takes in the burst of a phase that computes with the GIL. One that another thread keeps from it is left out.
-    pub fn update(&self, burst_ns: u64) {
-        if let Ok(mut learned) = self.learned.try_lock() {
-            self.limit_ns
-                .store(learned.update(burst_ns), Ordering::Relaxed);
-        }
-    }
-}
-
 /// See the module.
 pub struct Shared {
     /// As the settings say.
@@ -118,7 +90,7 @@ impl Shared {
     /// By which phases are judged now.
     pub fn rule(&self) -> WeightRule {
         WeightRule {
-            heavy_ns: self.heavy.limit_ns.load(Ordering::Relaxed),
+            heavy_ns: self.heavy.ns(),
             ..self.least_rule
         }
     }

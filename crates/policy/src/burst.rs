@@ -107,6 +107,22 @@ impl BurstSketch {
 
     /// Mean of the bursts over `limit_ns` (an edge), ns; 0 without such. What the others took is known to a bucket's width.
     pub fn mean_over_ns(&self, limit_ns: u64) -> u64 {
+        match self.over(limit_ns) {
+            (_, 0) => 0,
+            (over_ns, over) => (over_ns / over).max(limit_ns),
+        }
+    }
+
+    /// The part of the CPU that is spent in bursts over `limit_ns` (an edge), 0 to 1.
+    pub fn part_over(&self, limit_ns: u64) -> f64 {
+        match self.over(limit_ns) {
+            (_, 0) => 0.0,
+            (over_ns, _) => over_ns as f64 / self.weighted_ns.max(1) as f64,
+        }
+    }
+
+    /// Weighted sum of the bursts over `limit_ns`, ns, and their weight.
+    fn over(&self, limit_ns: u64) -> (u64, u64) {
         let (mut under_ns, mut over) = (0, 0);
         for (index, &count) in self.counts.iter().enumerate() {
             if edge_ns(index) <= limit_ns {
@@ -115,18 +131,7 @@ impl BurstSketch {
                 over += u64::from(count);
             }
         }
-        match over {
-            0 => 0,
-            _ => (self.weighted_ns.saturating_sub(under_ns) / over).max(limit_ns),
-        }
-    }
-
-    /// The part of the CPU that is spent in bursts over `limit_ns` (an edge), 0 to 1.
-    pub fn part_over(&self, limit_ns: u64) -> f64 {
-        let edges = (0..BUCKETS).filter(|&index| edge_ns(index) > limit_ns);
-        let over: u64 = edges.map(|index| u64::from(self.counts[index])).sum();
-        let over_ns = over as f64 * self.mean_over_ns(limit_ns) as f64;
-        over_ns / self.weighted_ns.max(1) as f64
+        (self.weighted_ns.saturating_sub(under_ns), over)
     }
 
     /// Samples ever seen.

@@ -32,9 +32,9 @@ pub struct Bounds {
     pub wait_ns: u64,
     /// Own CPU after which a holder no longer counts.
     pub share_ns: u64,
-    /// Own CPU after which a phase that was let in beside a holder counts as long.
-    pub long_ns: u64,
-    /// Own CPU after which a phase without a permit counts: it is learned.
+    /// The least that is heavy, as the settings say.
+    pub least_ns: u64,
+    /// Own CPU after which a phase without a permit counts; learned.
     pub heavy_ns: Arc<AtomicU64>,
 }
 

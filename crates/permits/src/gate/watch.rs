@@ -20,6 +20,8 @@ use pyo3::Python;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 
+/// A phase that was let in beside a holder counts as long after this many times the least that is heavy. Arbitrary.
+const LONG: u64 = 2;
 /// How often the head of the queue looks at the holder.
 const WATCH_NS: u64 = 2_000_000;
 /// Looks in a row that must find the holder computing without the GIL. On a machine with twice as many spinning
@@ -85,7 +87,7 @@ impl Gate {
                     queue.call_back(held);
                     self.held.store(true, Ordering::Relaxed);
                 }
-            } else if holder.is_short && holder.has_used(self.bounds.long_ns) {
+            } else if holder.is_short && holder.has_used(LONG * self.bounds.least_ns) {
                 holder.is_short = false;
                 outlasts = Some(held);
             } else if holder.has_used(queue.share_of(held, self.bounds.share_ns)) {

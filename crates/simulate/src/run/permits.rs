@@ -218,12 +218,8 @@ impl World<'_> {
         let (heavy_ns, share_ns) = (permits.rule.weight.heavy_ns, permits.rule.share_ns);
         let allowance_ns = permits.rule.allowance_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
-        let turn_ns = |id: u32| {
-            permits
-                .queue
-                .share_of(id.into(), share_ns)
-                .min(allowance_ns)
-        };
+        let share_of = |id: u32| permits.queue.share_of(id.into(), share_ns);
+        let turn_ns = |id: u32| share_of(id).min(allowance_ns);
         let most = counting.map(|holder| match holder.is_short {
             true => (holder.id, LONG * permits.rule.weight.least_ns),
             false => (holder.id, holder.had_ns + turn_ns(holder.id)),
