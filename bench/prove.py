@@ -111,7 +111,7 @@ class _Proof:
         _say("resuming: what is stored is not run again" if resumed else "a new proof")
         self._iterations = self._iterations_per_ms()
         chosen = [block for block in BLOCKS if block.name in self._only]
-        costs = {kind: self._costs(kind) for kind in {block.django for block in chosen}}
+        costs = {block.django: self._costs(block) for block in {one.django: one for one in reversed(chosen)}.values()}
         seconds = sum(block.expected_s(costs[block.django], self._quick) for block in chosen)
         if "overhead" in self._only:
             seconds += self._rounds() * 1.5 * 4 + 30
@@ -127,7 +127,7 @@ class _Proof:
         if "overhead" in self._only:
             self._overhead()
         for block in chosen:
-            self._block(block, costs[block.django])
+            self._block(block, self._costs(block))
         if "placement" in self._only:
             self._placement()
         for name in systems:
@@ -142,12 +142,13 @@ class _Proof:
             self._store.keep_note("iterations", known)
         return known
 
-    def _costs(self, django: bool) -> dict[str, float]:
-        name = "costs-django" if django else "costs"
+    def _costs(self, block: Block) -> dict[str, float]:
+        """CPU of its jobs, measured when it begins: cores change speed within the hours of a proof."""
+        name = f"costs-{block.name}"
         known = self._store.note(name)
         if not isinstance(known, dict):
-            _say(f"calibrating on stock gthread ({'Django' if django else 'Flask'})")
-            known = blocks.calibrated(django, self._iterations, 1.0 if self._quick else 4.0)
+            _say(f"{block.name}: calibrating on stock gthread ({'Django' if block.django else 'Flask'})")
+            known = blocks.calibrated(block.django, self._iterations, 1.0 if self._quick else 4.0)
             self._store.keep_note(name, known)
         return known
 
@@ -199,7 +200,7 @@ class _Proof:
         self._rows.append((block, list(result.rows)))
         print("\n" + tables.payers_table(scenario, result.rows), flush=True)
         self._judge(_claims(block, scenario, result.runs, _plans(scenario, costs)))
-        self._judge(payers.claims(payers.worst_of(block.name, scenario, result.rows)))
+        self._judge(payers.claims(payers.worst_of(block.name, scenario, result)))
 
     def _judge(self, found: Sequence[Claim]) -> None:
         self._claims += found
