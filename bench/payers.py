@@ -20,8 +20,9 @@ from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.judged import Judgement
 from greenlane_tools.lab.run.payers import OURS, laws, paid
 from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.runner import Result, run_scenario, stored
+from greenlane_tools.lab.run.rows import Row
 from greenlane_tools.lab.run.runner import expected_s as run_expected_s
+from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import digest
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.scenario import catalogue, file
@@ -66,16 +67,16 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
         if name in _BOUNDS_ONLY:
             verdicts += [_of_bound(name, one) for one in result.judgements]
         else:
-            verdicts += worst_of(name, scenario, result)
+            verdicts += worst_of(name, scenario, result.rows, result.runs)
     return verdicts
 
 
-def worst_of(name: str, scenario: Scenario, result: Result) -> list[dict[str, Any]]:
+def worst_of(name: str, scenario: Scenario, rows: Sequence[Row], runs: Sequence[Run]) -> list[dict[str, Any]]:
     """A verdict for each load: the class that is worst off against threads, and what the law says beside it.
 
     The interval is of that class: it does not know that the class was chosen for being the worst.
     """
-    found, said = paid(scenario, result.rows), laws(scenario, result.rows)
+    found, said = paid(scenario, rows), laws(scenario, rows)
     verdicts = []
     for level in dict.fromkeys(one.level for one in found):
         one = max((each for each in found if each.level == level), key=lambda each: each.to_threads)
@@ -83,7 +84,7 @@ def worst_of(name: str, scenario: Scenario, result: Result) -> list[dict[str, An
         law = [each for each in said if each.startswith(f"ideal order at {level.label}:")]
         remark = "; ".join([f"{one.to_best:.2f} of the best stock server's", *law])
         text = f"{name}{at}: worst class over {scenario.calibrated_on} ({one.endpoint} {one.quantile})"
-        ours, theirs = (_runs(result, which, one.level) for which in (OURS, scenario.calibrated_on))
+        ours, theirs = (_cell(runs, which, one.level) for which in (OURS, scenario.calibrated_on))
         _, low, high = ratio(ours, theirs, of_p(_SHARES[one.quantile], one.endpoint))
         verdicts.append(_verdict(text, one.to_threads, low, high, "<=", MOST, one.to_threads <= MOST, remark))
     return verdicts
@@ -100,8 +101,8 @@ def _of_bound(name: str, one: Judgement) -> dict[str, Any]:
     return _verdict(f"{name}: {one.bound}", measured, None, None, relation, one.limit, one.verdict == "holds", "")
 
 
-def _runs(result: Result, contender: str, level: Level) -> list[Run]:
-    return [run for run in result.runs if run.turn.contender == contender and run.turn.level == level]
+def _cell(runs: Sequence[Run], contender: str, level: Level) -> list[Run]:
+    return [run for run in runs if run.turn.contender == contender and run.turn.level == level]
 
 
 def _verdict(

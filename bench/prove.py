@@ -200,7 +200,7 @@ class _Proof:
         self._rows.append((block, list(result.rows)))
         print("\n" + tables.payers_table(scenario, result.rows), flush=True)
         self._judge(_claims(block, scenario, result.runs, _plans(scenario, costs)))
-        self._judge(payers.claims(payers.worst_of(block.name, scenario, result)))
+        self._judge(payers.claims(payers.worst_of(block.name, scenario, result.rows, result.runs)))
 
     def _judge(self, found: Sequence[Claim]) -> None:
         self._claims += found

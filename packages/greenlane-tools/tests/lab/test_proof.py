@@ -77,13 +77,19 @@ def test_the_class_that_pays_most_is_a_claim_with_its_name_and_what_the_law_says
     classes = tuple(one for one in PRICING.classes if one.name in ("bikes", "quote"))
     scenario = replace(PRICING, classes=classes)
     runs = [
-        run(answers(400, 100), "gthread-64"), run(answers(500, 80), "gevent"), run(answers(320, 150), "greenlane")
-    ]  # fmt: skip
-    rows = pooled(scenario, runs)
-    (found,) = payers.claims(payers.worst_of("offers-0.9", scenario, rows))
-    assert found.text == "offers-0.9 at 0.9: worst class over gthread-64 (quote p50)"
-    assert (found.measured, found.target, found.holds) == (1.5, payers.MOST, False)
-    assert found.note.startswith("1.88 of the best stock server's; ideal order at 0.9:")
+        one
+        for n, quote_ms in enumerate((150, 150, 300))
+        for one in (
+            run(answers(400, 100), "gthread-64", repetition=n),
+            run(answers(500, 80), "gevent", repetition=n),
+            run(answers(320, quote_ms), "greenlane", repetition=n),
+        )
+    ]
+    (found,) = payers.claims(payers.worst_of("offers-0.9", scenario, pooled(scenario, runs), runs))
+    assert found.text == "offers-0.9 at 0.9: worst class over gthread-64 (quote p95)"
+    assert (found.measured, found.target, found.holds) == (3.0, payers.MOST, False)
+    assert (found.low, found.high) == (1.5, 3.0)
+    assert found.note.startswith("3.75 of the best stock server's; ideal order at 0.9:")
 
 
 def test_each_load_that_no_class_pays_for_has_its_scenario() -> None:
