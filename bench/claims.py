@@ -137,6 +137,7 @@ def of_verdicts(block: str, verdicts: Sequence[Mapping[str, Any]], digits: int) 
 
 def _between(one: Mapping[str, Any]) -> tuple[float, float, float]:
     """A count of all runs, or one repetition, has no interval: the value itself; without a number it is as judged."""
-    beyond = math.inf if (one["relation"] == "<=") != one["holds"] else -math.inf
-    at = beyond if one["measured"] is None else one["measured"]
+    at = one["measured"]
+    if at is None:
+        at = math.inf if (one["relation"] == "<=") != one["holds"] else -math.inf
     return (at, at, at) if one["low"] is None else (at, one["low"], one["high"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.lab.made import PRICING, Sample, run, sample
 
-from bench import blocks, claims, offers, payers, pos
+from bench import blocks, claims, offers, payers, plan, pos
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import ideal_ratio, main
@@ -129,6 +129,11 @@ def test_the_verdicts_of_offers_become_claims_of_their_block() -> None:
     missed = Verdict("greenlane in hills: bike and scooter offers missed", 4.0, math.nan, math.nan, "<=", 3.0)
     (claim,) = offers.claims([missed.row()])
     assert (claim.block, claim.holds, claim.measured, claim.low, claim.high) == ("offers", False, 4.0, 4.0, 4.0)
+
+
+def test_the_verdicts_of_the_plan_become_claims() -> None:
+    (found,) = plan.claims([plan._verdict("cells, s", 5.0, "<=", 4.0, "")])
+    assert (found.block, found.holds, found.low, found.high) == ("plan", False, 5.0, 5.0)
 
 
 def test_a_length_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
