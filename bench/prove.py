@@ -111,7 +111,8 @@ class _Proof:
         _say("resuming: what is stored is not run again" if resumed else "a new proof")
         self._iterations = self._iterations_per_ms()
         chosen = [block for block in BLOCKS if block.name in self._only]
-        costs = {block.django: self._costs(block) for block in {one.django: one for one in reversed(chosen)}.values()}
+        first = {block.django: block for block in reversed(chosen)}  # of each kind: it says how long all of it take
+        costs = {django: self._costs(block) for django, block in first.items()}
         seconds = sum(block.expected_s(costs[block.django], self._quick) for block in chosen)
         if "overhead" in self._only:
             seconds += self._rounds() * 1.5 * 4 + 30
