@@ -4,6 +4,7 @@
 |---|---|---|
 | `none` | `gevent` | nothing: gunicorn's gevent worker, as in the article |
 | | `gthread-64` | gunicorn's threads, 64 of them |
+| | `gthread-64-one-core`, `greenlane-one-core` | the same and permits, with all threads of the worker on one core |
 | `permits` | `greenlane` | gunicorn's worker class, nothing else; no further process |
 | `lane` | `greenlane-soft` | `greenlane serve`: two workers behind one queue, one of them kept for offers |
 | `dedicated` | `dedicated` | the article's: a second stock gunicorn, which offerservice asks for bikes and scooters |
@@ -14,6 +15,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -81,6 +83,12 @@ def _gunicorn(*options: str) -> Callable[[Place], list[str]]:
     return command
 
 
+def _on_one_core(command: Callable[[Place], list[str]]) -> Callable[[Place], list[str]]:
+    """By hand, for a server that has no setting for it."""
+    core = max(os.sched_getaffinity(0))
+    return lambda place: ["taskset", "--cpu-list", str(core), *command(place)]
+
+
 def _serve(place: Place) -> list[str]:
     config = place.folder / "greenlane.toml"
     config.write_text(lanes(place.table), encoding="utf-8")
@@ -103,10 +111,14 @@ def _twin(*options: str) -> Callable[[Place], list[str]]:
 
 
 _GEVENT: Final = _gunicorn("--worker-class", "gevent")
+_GTHREAD: Final = _gunicorn("--worker-class", "gthread", "--threads", "64")
+_PERMITS: Final = _gunicorn("--worker-class", "greenlane.hosts.gunicorn.Worker")
 _ALL: Final = (
     Contender("gevent", _GEVENT),
-    Contender("gthread-64", _gunicorn("--worker-class", "gthread", "--threads", "64")),
-    Contender("greenlane", _gunicorn("--worker-class", "greenlane.hosts.gunicorn.Worker")),
+    Contender("gthread-64", _GTHREAD),
+    Contender("gthread-64-one-core", _on_one_core(_GTHREAD)),
+    Contender("greenlane", _PERMITS),
+    Contender("greenlane-one-core", _PERMITS, env={"GREENLANE_ONE_CORE": "true"}),
     Contender("greenlane-soft", _serve),
     Contender("dedicated", _GEVENT, servers=2),
     Contender("go", _twin(), env={"GOMAXPROCS": "1"}, is_go=True),

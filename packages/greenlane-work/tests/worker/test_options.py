@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -105,3 +106,13 @@ def test_the_table_in_the_docs_names_each_option_of_celerys_worker() -> None:
     text = (ROOT / "docs" / "tasks.md").read_text()
     table = text[text.index("| option of `celery worker` |") :].partition("\n\n")[0]
     assert options == set(re.findall(r"`(--[a-z-]+)`", "".join(row.split("|")[1] for row in table.splitlines())))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one core")
+def test_threads_keep_to_one_core_if_it_is_set(site: Site) -> None:
+    worker = site.worker(GREENLANE_ONE_CORE="true")
+    site.publish("send", "o")
+    eventually(lambda: "o" in site.ended())
+    assert len(os.sched_getaffinity(worker.pid)) == 1
+    worker.signal(signal.SIGTERM)
+    assert worker.wait_exit(timeout_s=40) == 0

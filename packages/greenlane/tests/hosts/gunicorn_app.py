@@ -40,6 +40,19 @@ def _threads(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     return _answer(start_response, str(sum(name.startswith("greenlane-") for name in names)).encode())
 
 
+def _cores(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    """The cores of the request's thread, and of a child that it forks."""
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, repr(sorted(os.sched_getaffinity(0))).encode())
+        os._exit(0)
+    os.wait()
+    child = os.read(read, 4096).decode()
+    os.close(read)
+    os.close(write)
+    return _answer(start_response, f"{sorted(os.sched_getaffinity(0))} {child}".encode())
+
+
 def _hold(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     """Waits until the file that the query names exists."""
     _say(f"entered {environ['QUERY_STRING']} in {os.getpid()}")
@@ -146,6 +159,7 @@ def wait_for(name: str) -> None:
 CASES = {
     "/pid": _pid,
     "/threads": _threads,
+    "/cores": _cores,
     "/hold": _hold,
     "/spin": _spin,
     "/checkpoints": _checkpoints,

@@ -26,7 +26,7 @@ _SUCCESS: Final = 0.995
 _P99_P95: Final = 2.0
 _P999_P95: Final = 3.0
 #: What a fix must reach.
-_FIXED: Final = ("greenlane", "greenlane-soft")
+_FIXED: Final = ("greenlane", "greenlane-one-core", "greenlane-soft")
 #: Of them, the one that is a change of the worker class and nothing else.
 _NO_PROCESS: Final = "greenlane"
 _MISSED: Final = 3

@@ -87,7 +87,7 @@ def test_fixes_and_contenders_are_two_words_for_the_same_in_the_tables_order() -
         (["--fix", "magic"], "one of none, permits, lane, dedicated"),
         (["--fix", "none,permits"], "one of none, permits, lane, dedicated"),
         (["--fixes", "none,none"], "each once"),
-        (["--contenders", "gthread"], "some of gevent, gthread-64, greenlane"),
+        (["--contenders", "gthread"], "some of gevent, gthread-64, gthread-64-one-core, greenlane"),
         (["--region", "moon"], "some of north"),
         (["--seconds", "0"], "a number from 1 to 3600"),
         (["--seconds", "nan"], "a number from 1"),

@@ -6,7 +6,6 @@ The native `_native.Chooser` decides. This module gives it measurements, and kee
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 import zlib
 from typing import Any, Final
@@ -17,6 +16,7 @@ from greenlane.placement.crossing import Crossing
 from greenlane.placement.functions import AUTO, PlacedFunction, plain
 from greenlane.placement.words import reason
 from greenlane.policy.placed import ChoiceRule
+from greenlane.threads.one_core import allowed_cores
 
 __all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow", "code_of"]
 __all__ += ["place_of"]
@@ -192,7 +192,7 @@ def code_of(function: PlacedFunction) -> int:
 
 
 def _cores() -> int:
-    return len(os.sched_getaffinity(0))
+    return len(allowed_cores())
 
 
 def place_of(cost: Any) -> int:

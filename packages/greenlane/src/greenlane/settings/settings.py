@@ -213,6 +213,13 @@ class Settings:
         low=1, high=4096, reason="About 5 times what a job of 5 ms of CPU and 55 ms of I/O can use; unused threads "
         "are not started.",
     )  # fmt: skip
+    one_core: bool = declare(
+        False, "Keep the worker's threads to one core, so that the GIL is handed on without waking another one. For "
+        "applications in Python; native code without the GIL, other threads and programs that requests start stay on "
+        "that core too. No effect without a GIL.",
+        reason="It took a third of the CPU off a service of short steps, but halves what releases the GIL "
+        "(docs/design/0030).",
+    )  # fmt: skip
     limit: int = declare(
         0, "Concurrency limit of a process, over which the worker answers 503; 0 = none.",
         low=0, high=1_000_000, reason="A wrong limit refuses requests that would have succeeded.",

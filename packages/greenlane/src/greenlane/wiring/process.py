@@ -26,6 +26,7 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
 from greenlane.threads import fork_warning
+from greenlane.threads.one_core import leave_one_core
 from greenlane.threads.unpatched import signals_blocked
 
 __all__ = [
@@ -191,7 +192,8 @@ class Running:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on".
 
-        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own.
+        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own, and
+        lets threads that keep to one core (`one_core`) use all, for good.
         """
         self._permits.set_mode(mode, route)
         self._own_modes = self._own_modes or route is not None
@@ -277,6 +279,7 @@ class Running:
         self._preempt(on=True)
 
     def _take_probes(self) -> None:
+        leave_one_core()
         self._preempt(on=False)
         phase.unsubscribe(self._observer)
         for each in self._host_probes:
