@@ -14,8 +14,11 @@
 const OF_A_PHASE: f64 = 3.0;
 /// Wakes a second that are borne: those of two threads at 0.5 ms or of four at 1 ms, some 3 % of a core.
 const BORNE_PER_S: f64 = 4_000.0;
-/// Weight of the newest look in what other threads do.
+/// Weight of the newest look in what other threads do, if it is less than was known.
 const NEWEST: f64 = 0.2;
+/// If it is more, it may be threads that wait for the GIL, as always while a process has more to do than it can: only
+/// what lasts this long is something else.
+const LEARNED_S: f64 = 60.0;
 /// What is shorter says nothing: one switch would be thousands a second.
 const ENOUGH_S: f64 = 0.004;
 /// A change by less than this part is not worth making.
@@ -113,7 +116,13 @@ impl Stretch {
         let wakes = switches as f64 - OF_A_PHASE * phases as f64;
         let Some(ran_s) = ran_s else {
             if seconds >= ENOUGH_S {
-                self.others_per_s += (wakes.max(0.0) / seconds - self.others_per_s) * NEWEST;
+                let more_per_s = wakes.max(0.0) / seconds - self.others_per_s;
+                let weight = if more_per_s > 0.0 {
+                    (seconds / LEARNED_S).min(1.0)
+                } else {
+                    NEWEST
+                };
+                self.others_per_s += more_per_s * weight;
             }
             return;
         };
@@ -206,7 +215,7 @@ mod tests {
         let mut process = Process::new();
         assert!(process.lives(0.0, 30_000.0, 0, true) > 0.003);
         for _ in 0..40 {
-            process.lives(0.0, 30_000.0, 0, false);
+            process.lives_for(10.0, 0.0, 30_000.0, 0, None);
         }
         for _ in 0..9 {
             process.lives(1.0, 30_000.0, 0, true);

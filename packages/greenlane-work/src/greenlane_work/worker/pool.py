@@ -101,10 +101,10 @@ class Pool(BasePool):  # type: ignore[misc]
     def on_start(self) -> None:
         """Threads are started on demand; from here on signals are ours."""
         self.ending.listen()
-        if self._keeps_to_one_core and (core := keep_to_one_core()) is not None:
-            _log.info("greenlane: threads keep to core %d (setting `one_core`)", core)
         # The one process that there is: programs connect here to what no fork may inherit.
         signals.worker_process_init.send(sender=self._hostname)
+        if self._keeps_to_one_core and (core := keep_to_one_core()) is not None:
+            _log.info("greenlane: threads keep to core %d (setting `one_core`)", core)
         # The app and its modules stay: the collector need not look at them again for every some hundred orders.
         gc.collect()
         gc.freeze()

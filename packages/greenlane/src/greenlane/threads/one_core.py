@@ -28,7 +28,7 @@ def allowed_cores() -> frozenset[int]:
 def keep_to_one_core() -> int | None:
     """Keep this thread, and what it starts from now on, to one core; forked children use all again.
 
-    It is the core that fewest other processes keep to. Takes some ms: it looks at every process.
+    It is the core that fewest other processes of this container keep to. Takes some ms: it looks at each of them.
 
     Returns:
         Its number; None = there is only one, there is no GIL, or the kernel refuses.
@@ -39,8 +39,9 @@ def keep_to_one_core() -> int | None:
     if len(cores) == 1 or not gil_enabled():
         return None
     taken = _kept_to()
-    # Workers that start at the same moment see nobody yet. They are forked one after the other.
-    first = os.getpid() % len(cores)
+    # Workers that start at the same moment see nobody yet, but are forked one after the other; other containers are
+    # never seen, and have namespaces of their own.
+    first = (os.getpid() + os.stat("/proc/self/ns/pid").st_ino) % len(cores)
     core = min(cores[first:] + cores[:first], key=taken.__getitem__)
     try:
         os.sched_setaffinity(0, {core})
