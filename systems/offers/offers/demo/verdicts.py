@@ -168,10 +168,10 @@ def sentence(rows: Sequence[Row]) -> str:
 
 
 def warnings(rows: Sequence[Row]) -> list[str]:
-    """What to hold against the figures: processes had no core because others had them."""
+    """What to hold against the figures: a thread could have run and had no core."""
     return _off(rows) + [
         f"{row['contender']} in {row['region']}: its threads waited {share(row['core_wait_frac'])} of the time for a "
-        f"core that others had; end other programs and run it again"
+        f"core; with threads that is also each other's, else end other programs and run it again"
         for row in rows if row.get("core_wait_frac", 0) > _MOST_WAIT
     ]  # fmt: skip
 
