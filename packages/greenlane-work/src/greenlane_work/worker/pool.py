@@ -18,7 +18,7 @@ from celery.concurrency.base import BasePool
 from greenlane._native import Upstreams
 from greenlane.errors import HostError
 from greenlane.settings import load
-from greenlane.threads.one_core import keep_to_one_core
+from greenlane.threads.one_core import keep_as_set
 from greenlane.threads.unpatched import threads_are_green
 from greenlane.wiring import process
 from greenlane_work.keys import KeyFunction, key_function, order_function
@@ -61,7 +61,6 @@ class Pool(BasePool):  # type: ignore[misc]
         super().__init__(limit, app=app, **options)
         settings = _limits(_slots(_settings or load(kind=WorkSettings), limit, app), options)
         self.limit = settings.task_slots
-        self._keeps_to_one_core = settings.one_core and settings.mode != "off" and not self.is_green
         self._check_threads()
         unsafe_settings.check_children(options, settings.task_allow)
         unsafe_settings.check_login(app)
@@ -103,8 +102,8 @@ class Pool(BasePool):  # type: ignore[misc]
         self.ending.listen()
         # The one process that there is: programs connect here to what no fork may inherit.
         signals.worker_process_init.send(sender=self._hostname)
-        if self._keeps_to_one_core and (core := keep_to_one_core()) is not None:
-            _log.info("greenlane: threads keep to core %d (setting `one_core`)", core)
+        if not self.is_green:
+            keep_as_set(self.flow.settings, _log.info)
         # The app and its modules stay: the collector need not look at them again for every some hundred orders.
         gc.collect()
         gc.freeze()

@@ -182,17 +182,13 @@ class Choice:
         if released < _RELEASED:
             return 1
         took_ns = self.chooser.seen()[THREAD][1]
-        return _MOST_SLEEPERS if cpu_ns * _LEAST_CPU < took_ns else _cores()
+        return _MOST_SLEEPERS if cpu_ns * _LEAST_CPU < took_ns else len(allowed_cores())
 
 
 def code_of(function: PlacedFunction) -> int:
     """Give a checksum of a function's code: it tells one version from the next."""
     code = getattr(plain(function.fn), "__code__", None)
     return 0 if code is None else zlib.crc32(repr((code.co_code, code.co_names, code.co_varnames)).encode())
-
-
-def _cores() -> int:
-    return len(allowed_cores())
 
 
 def place_of(cost: Any) -> int:

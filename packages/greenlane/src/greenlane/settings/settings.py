@@ -217,7 +217,7 @@ class Settings:
         False, "Keep the worker's threads to one core, so that the GIL is handed on without waking another one. For "
         "applications in Python; native code without the GIL, other threads and programs that requests start stay on "
         "that core too. No effect without a GIL.",
-        reason="It took a third of the CPU off a service of short steps, but halves what releases the GIL "
+        reason="It took a sixth to a third of the CPU off a service of short steps, but halves what releases the GIL "
         "(docs/design/0030).",
     )  # fmt: skip
     limit: int = declare(

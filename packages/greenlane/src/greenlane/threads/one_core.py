@@ -10,9 +10,13 @@ import contextlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-__all__ = ["all_cores", "allowed_cores", "keep_to_one_core", "leave_one_core", "use_all_cores"]
+if TYPE_CHECKING:
+    from greenlane.settings import Settings
+
+__all__ = ["all_cores", "allowed_cores", "keep_as_set", "keep_to_one_core", "leave_one_core", "use_all_cores"]
 
 #: What this process was allowed before it kept to one core; empty = it does not.
 _before: frozenset[int] = frozenset()
@@ -23,6 +27,17 @@ _core = -1
 def allowed_cores() -> frozenset[int]:
     """The numbers of the cores that the process may use by its affinity, also while its threads keep to one."""
     return _before or frozenset(os.sched_getaffinity(0))
+
+
+def keep_as_set(settings: Settings, log: Callable[[str, int], object]) -> None:
+    """Keep this thread, and what it starts from now on, to one core if `one_core` is set and the mode is not off.
+
+    Args:
+        settings: of the worker.
+        log: writes a line with the core's number.
+    """
+    if settings.one_core and settings.mode != "off" and (core := keep_to_one_core()) is not None:
+        log("greenlane: threads keep to core %d (setting `one_core`)", core)
 
 
 def keep_to_one_core() -> int | None:

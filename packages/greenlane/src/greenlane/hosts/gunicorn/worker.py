@@ -44,7 +44,7 @@ from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
 from greenlane.hosts.pool import Pool
 from greenlane.probes import explain_gevent
-from greenlane.threads.one_core import keep_to_one_core
+from greenlane.threads.one_core import keep_as_set
 from greenlane.wiring import process
 from greenlane.wiring.process import LANE_KEY
 
@@ -131,9 +131,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serve until told to stop."""
-        ours = self.running.settings
-        if ours.one_core and ours.mode != "off" and (core := keep_to_one_core()) is not None:
-            self.log.info("greenlane: threads keep to core %d (setting `one_core`)", core)
+        keep_as_set(self.running.settings, self.log.info)
         try:
             front = self._make_front()
         except Exception:
