@@ -120,6 +120,8 @@ class Ended:
     code: int
     #: What tests/disturbed.py has written; None = it ended before, so that its exit code says nothing.
     said: dict[str, Any] | None
+    #: The last line of its output; "" = that was seen as it came.
+    last: str = ""
 
     @property
     def passed(self) -> bool:
@@ -134,7 +136,9 @@ class Ended:
     def __str__(self) -> str:
         if self.said is None:
             return f"pytest itself, exit code {self.code}"
-        return "\n   ".join([f"exit code {self.code}", *self.said["final"], *self.said["failed"]])
+        tests = [*self.said["final"], *self.said["failed"]]
+        # For example what the garbage collector found when all tests had passed.
+        return "\n   ".join([f"exit code {self.code}", *(tests or [f"after its tests: {self.last}"])])
 
     def to_repeat(self) -> list[str]:
         """Its failed tests, if nothing but tests failed that may be run again; else none."""
@@ -233,13 +237,16 @@ class _Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        output = ""
         if self._heard is not None:
             with self._heard as heard:
                 heard.seek(0)
-                sys.stdout.write(heard.read().decode(errors="replace"))
-                sys.stdout.flush()
+                output = heard.read().decode(errors="replace")
+            sys.stdout.write(output)
+            sys.stdout.flush()
         path = Path(os.environ["TESTS_TOLD"], f"{self.process.pid}.json")
-        return Ended(self.process.returncode, json.loads(path.read_text("utf-8")) if path.is_file() else None)
+        said = json.loads(path.read_text("utf-8")) if path.is_file() else None
+        return Ended(self.process.returncode, said, output.rstrip().rpartition("\n")[2])
 
 
 def _tell(runs: Sequence[dict[str, Any]], alone: Sequence[str]) -> None:

@@ -82,6 +82,12 @@ def test_later():
         1,
         "== failed: exit code 1\n   test_case.py::test_it",
     ),
+    "no test fails, but what one left": (
+        "def test_it(request): request.config.add_cleanup(lambda: 1 / 0)",
+        "",
+        1,
+        "== failed: exit code 1\n   after its tests: ZeroDivisionError: division by zero",
+    ),
     "it cannot be collected": ("import no_such_module", "", 1, "== failed: exit code 2\n   test_case.py"),
     "pytest is killed": (
         MAY_BE + "def test_it(): os.kill(os.getpid(), 9)",

@@ -78,12 +78,16 @@ class Site:
             import tests.worker.shop as shop
 
             shop = importlib.reload(shop)
-            yield shop
-            backend = shop.app.backend
-            if isinstance(backend, RedisBackend):  # which leaves its sockets to the garbage collector
-                backend.result_consumer.stop()
-                backend.client.connection_pool.disconnect()
-            shop.app.close()
+            try:
+                yield shop
+            finally:
+                backend = shop.app.backend
+                if isinstance(backend, RedisBackend):  # which leaves its sockets to the garbage collector
+                    backend.result_consumer.stop()
+                    # A result that the collector takes later would connect again to end its subscription.
+                    backend.result_consumer.subscribed_to.clear()
+                    backend.client.connection_pool.disconnect()
+                shop.app.close()
 
     def publish(self, task: str, *orders: str, headers: dict[str, object] | None = None, **arguments: object) -> None:
         """Publish one message an order."""

@@ -55,7 +55,8 @@ def test_an_order_that_expires_or_is_revoked_while_it_is_parked_is_settled_once(
     worker.signal(signal.SIGTERM)
     assert worker.wait_exit() == 0
     assert site.written()["soft stopped"] == site.written()["begin stopped"] == 1
-    assert shop.app.AsyncResult(stopped.id).state == "REVOKED"
+    with site.app() as shop:
+        assert shop.app.AsyncResult(stopped.id).state == "REVOKED"
     assert not {*orders(3, "e"), *orders(3, "r")} & {line.split()[1] for line in site.written()}
     assert (site.left(), site.dead()) == (0, [])
 
