@@ -152,7 +152,7 @@ def interval_changes() -> int:
 def calls_us() -> dict[str, list[float]]:
     """What one call of the middleware takes in a loop, where all that it needs is at hand, in µs by mode.
 
-    Some processes of each mode, in turns: a core's speed changes by two within seconds.
+    Some processes of each mode, in turns: a core's speed halves or doubles within seconds.
     """
     found: dict[str, list[float]] = {mode: [] for mode in CALL_US}
     for mode in [*CALL_US] * _CALL_PROCESSES:

@@ -138,7 +138,7 @@ class Ended:
             return f"pytest itself, exit code {self.code}"
         tests = [*self.said["final"], *self.said["failed"]]
         # For example what the garbage collector found when all tests had passed.
-        return "\n   ".join([f"exit code {self.code}", *(tests or [f"after its tests: {self.last}"])])
+        return "\n   ".join([f"exit code {self.code}", *(tests or [f"after its tests: {self.last or 'see above'}"])])
 
     def to_repeat(self) -> list[str]:
         """Its failed tests, if nothing but tests failed that may be run again; else none."""
