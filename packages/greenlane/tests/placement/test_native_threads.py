@@ -115,6 +115,22 @@ def test_on_a_lane_of_two_threads_two_calls_run_at_once() -> None:
     given.close(1)
 
 
+def test_two_calls_that_leave_the_gil_stay_two_when_the_first_ends_first(tmp_path: Path) -> None:
+    given = lane(share_ms=60_000)
+    first, second = (Call(work.held, (tmp_path / f"begun {each}", tmp_path / f"let go {each}")) for each in "ab")
+    third = Call(work.echo)
+    for call in (first, second, third):
+        call.width = 2
+        given.submit(call)
+    until(lambda: all((tmp_path / f"begun {each}").exists() for each in "ab"))
+    assert third.state is State.WAITING
+    (tmp_path / "let go a").touch()
+    until(lambda: third.state is State.FINISHED)
+    assert second.state is State.RUNNING
+    (tmp_path / "let go b").touch()
+    given.close(10)
+
+
 def test_a_call_that_stands_still_lends_its_place_so_that_calls_may_wait_for_each_other() -> None:
     given = lane()
     met = threading.Event()

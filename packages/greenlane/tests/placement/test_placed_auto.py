@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import threading
 import time
@@ -274,6 +275,34 @@ def test_calls_that_leave_the_gil_run_beside_each_other(make: Any) -> None:
 
     assert asyncio.run(main()) < 1.2, "1.6 s one after the other"
     assert run.row.why == "released"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one core calls compute one at a time")
+def test_calls_that_compute_without_the_gil_take_no_turns(make: Any) -> None:
+    at_once: set[int] = set()
+    seen: list[int] = []
+
+    def hashed() -> None:
+        at_once.add(threading.get_ident())
+        seen.append(len(at_once))
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 60_000)
+        at_once.discard(threading.get_ident())
+
+    run = make(hashed)
+
+    async def caller(calls: int) -> None:
+        for _ in range(calls):
+            await run()
+
+    async def main() -> None:
+        await caller(6)
+        seen.clear()
+        await asyncio.gather(*[caller(10) for _ in range(4)])
+
+    asyncio.run(main())
+    assert run.row.why == "released"
+    assert seen.count(1) < len(seen) // 4, seen
 
 
 def test_a_choice_is_kept_and_put_back_unless_the_function_has_changed(make: Any) -> None:

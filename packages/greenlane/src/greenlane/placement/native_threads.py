@@ -233,7 +233,7 @@ class NativeThreads:
         _look_like_a_thread()
         try:
             while self._lock is mine and (call := self._next(worker)) is not None:
-                if worker.lent:
+                if worker.lent or self._ready:
                     self._staff()
                 try:
                     self._run(call)
@@ -256,7 +256,7 @@ class NativeThreads:
                 if self._ready:
                     call = self._ready.popleft()
                     worker.call, worker.lent, worker.from_cpu_ns = call, False, time.thread_time_ns()
-                    self._widen(worker, call)
+                    self._widen(worker)
                     return call
                 # One more stays for a short call beside a long one: a thread that starts beside it takes 4 ms.
                 ends = self.closed or len(self._idle) > self._rule.threads
@@ -267,9 +267,12 @@ class NativeThreads:
                 return None
             worker.wake.acquire()
 
-    def _widen(self, worker: _Thread, call: Call) -> None:
+    def _widen(self, worker: _Thread) -> None:
         """Let others run beside a call that leaves the GIL to them. Holds the lock."""
-        running = sum(other.call is not None for other in self._workers)
+        call = worker.call
+        if call is None or worker.lent or not self._waiting:
+            return
+        running = sum(other.call is not None for other in self._workers) + len(self._ready)
         if running < min(call.width, self._rule.threads + _MOST_LENT):
             self._lend(worker, self._queue.lend(call.ticket))
 
@@ -285,6 +288,8 @@ class NativeThreads:
             granted = self._queue.release(worker.call.ticket)
             worker.call, worker.lent = None, False
             self._grant(granted)
+            for other in [*self._workers]:  # a finalizer may place a call
+                self._widen(other)
 
     def _grant(self, tickets: list[int]) -> None:
         self._ready.extend(self._waiting.pop(ticket) for ticket in tickets)

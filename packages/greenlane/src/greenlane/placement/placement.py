@@ -435,7 +435,8 @@ class Placement:
         if call.job:
             Steps.pool_waited(call.arrival_ns)
         permits = self._permits_for(call.name)
-        opened = permits.open(call.arrival_ns, call.deadline_ns, call.name)
+        # Calls that leave the GIL to each other have nothing to take turns for.
+        opened = call.width == 1 and permits.open(call.arrival_ns, call.deadline_ns, call.name)
         self._end_linger()
         try:
             if call.cost is not None:
