@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import threading
 import time
 import weakref
@@ -115,19 +116,32 @@ def test_on_a_lane_of_two_threads_two_calls_run_at_once() -> None:
     given.close(1)
 
 
+def hash_until(begun: Path, let_go: Path) -> None:
+    """Compute without the GIL until a file appears."""
+    begun.touch()
+    until_s = time.monotonic() + work.LONGEST_S
+    while not let_go.exists():
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 20_000)
+        assert time.monotonic() < until_s
+
+
 def test_two_calls_that_leave_the_gil_stay_two_when_the_first_ends_first(tmp_path: Path) -> None:
     given = lane(share_ms=60_000)
-    first, second = (Call(work.held, (tmp_path / f"begun {each}", tmp_path / f"let go {each}")) for each in "ab")
+    first, second = (Call(hash_until, (tmp_path / f"begun {each}", tmp_path / f"let go {each}")) for each in "ab")
     third = Call(work.echo)
-    for call in (first, second, third):
-        call.width = 2
-        given.submit(call)
-    until(lambda: all((tmp_path / f"begun {each}").exists() for each in "ab"))
+    first.width = second.width = third.width = 2
+    given.submit(first)
+    until((tmp_path / "begun a").exists)
+    given.submit(second)  # Nobody waited when the first one began.
+    until((tmp_path / "begun b").exists)
+    given.submit(third)
     assert third.state is State.WAITING
     (tmp_path / "let go a").touch()
     until(lambda: third.state is State.FINISHED)
     assert second.state is State.RUNNING
     (tmp_path / "let go b").touch()
+    until(lambda: second.state is State.FINISHED)
+    assert first.state is State.FINISHED
     given.close(10)
 
 

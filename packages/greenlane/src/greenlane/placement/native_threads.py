@@ -270,7 +270,7 @@ class NativeThreads:
     def _widen(self, worker: _Thread) -> None:
         """Let others run beside a call that leaves the GIL to them. Holds the lock."""
         call = worker.call
-        if call is None or worker.lent or not self._waiting:
+        if call is None or worker.lent:
             return
         running = sum(other.call is not None for other in self._workers) + len(self._ready)
         if running < min(call.width, self._rule.threads + _MOST_LENT):
