@@ -2,6 +2,7 @@
 
 use crate::call::{self, Call, Function, Given, Shape};
 use pyo3::ffi::{self, PyMethodDef, PyObject, PyTypeObject, Py_ssize_t};
+use std::mem::transmute_copy;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -90,37 +91,66 @@ pub(crate) unsafe fn word_of<'a>(entry: *const PyMethodDef) -> &'a AtomicUsize {
     unsafe { &*(&raw const (*entry).ml_meth).cast::<AtomicUsize>() }
 }
 
+/// The function at `PLACE`.
+///
 /// # Safety
-/// Called for the function that `PLACE` is of, with its arguments.
+/// The table leads to code of this place: it has been filled, and is never freed.
 #[inline]
-unsafe fn enter<const PLACE: usize>(
-    this: *mut PyObject,
-    class: *mut PyTypeObject,
-    given: Given,
-) -> *mut PyObject {
-    // SAFETY: the table leads here only after the place has been filled; it is never freed.
-    unsafe {
-        let seen = &*SEEN[PLACE].load(Ordering::Relaxed);
+unsafe fn at<const PLACE: usize>() -> &'static Seen {
+    // SAFETY: as promised.
+    unsafe { &*SEEN[PLACE].load(Ordering::Relaxed) }
+}
+
+impl Seen {
+    /// The call that the rule wants, or that another interpreter made: these share the tables.
+    ///
+    /// # Safety
+    /// Called for this function, with its arguments.
+    #[inline(never)]
+    unsafe fn take(
+        &self,
+        this: *mut PyObject,
+        class: *mut PyTypeObject,
+        given: Given,
+    ) -> *mut PyObject {
         let call = Call {
             this,
             given,
             class,
-            function: &seen.function,
+            function: &self.function,
         };
-        // Subinterpreters share the tables.
-        if seen.rule.wants() && ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() {
-            return seen.rule.seen(&call);
+        // SAFETY: as promised.
+        unsafe {
+            match ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() {
+                true => self.rule.seen(&call),
+                false => call.pass(),
+            }
         }
-        call.pass()
+    }
+
+    /// The C function itself, for the calls that nobody wants: they are most, and go straight on.
+    ///
+    /// # Safety
+    /// `F` is the type that its shape stands for.
+    #[inline]
+    unsafe fn unseen<F: Copy>(&self) -> F {
+        // SAFETY: as promised; a function pointer is a word.
+        unsafe { transmute_copy::<usize, F>(&self.function.address) }
     }
 }
 
 unsafe extern "C" fn no_args<const PLACE: usize>(
     this: *mut PyObject,
-    _: *mut PyObject,
+    nothing: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: as CPython called it; so below.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Nothing) }
+    unsafe {
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            return seen.take(this, ptr::null_mut(), Given::Nothing);
+        }
+        seen.unseen::<call::Pair>()(this, nothing)
+    }
 }
 
 unsafe extern "C" fn one<const PLACE: usize>(
@@ -128,7 +158,13 @@ unsafe extern "C" fn one<const PLACE: usize>(
     one: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::One(one)) }
+    unsafe {
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            return seen.take(this, ptr::null_mut(), Given::One(one));
+        }
+        seen.unseen::<call::Pair>()(this, one)
+    }
 }
 
 unsafe extern "C" fn tuple<const PLACE: usize>(
@@ -136,7 +172,13 @@ unsafe extern "C" fn tuple<const PLACE: usize>(
     all: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Tuple(all, ptr::null_mut())) }
+    unsafe {
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            return seen.take(this, ptr::null_mut(), Given::Tuple(all, ptr::null_mut()));
+        }
+        seen.unseen::<call::Pair>()(this, all)
+    }
 }
 
 unsafe extern "C" fn tuple_named<const PLACE: usize>(
@@ -145,7 +187,13 @@ unsafe extern "C" fn tuple_named<const PLACE: usize>(
     named: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Tuple(all, named)) }
+    unsafe {
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            return seen.take(this, ptr::null_mut(), Given::Tuple(all, named));
+        }
+        seen.unseen::<call::Named>()(this, all, named)
+    }
 }
 
 unsafe extern "C" fn fast<const PLACE: usize>(
@@ -155,11 +203,12 @@ unsafe extern "C" fn fast<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        enter::<PLACE>(
-            this,
-            ptr::null_mut(),
-            Given::Vector(all, count, ptr::null_mut()),
-        )
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            let given = Given::Vector(all, count, ptr::null_mut());
+            return seen.take(this, ptr::null_mut(), given);
+        }
+        seen.unseen::<call::Fast>()(this, all, count)
     }
 }
 
@@ -170,7 +219,14 @@ unsafe extern "C" fn fast_named<const PLACE: usize>(
     names: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, ptr::null_mut(), Given::Vector(all, count, names)) }
+    unsafe {
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            let given = Given::Vector(all, count, names);
+            return seen.take(this, ptr::null_mut(), given);
+        }
+        seen.unseen::<call::FastNamed>()(this, all, count, names)
+    }
 }
 
 unsafe extern "C" fn in_class<const PLACE: usize>(
@@ -181,7 +237,13 @@ unsafe extern "C" fn in_class<const PLACE: usize>(
     names: *mut PyObject,
 ) -> *mut PyObject {
     // SAFETY: see above.
-    unsafe { enter::<PLACE>(this, class, Given::Vector(all, count, names)) }
+    unsafe {
+        let seen = at::<PLACE>();
+        if seen.rule.wants() {
+            return seen.take(this, class, Given::Vector(all, count, names));
+        }
+        seen.unseen::<call::InClass>()(this, class, all, count, names)
+    }
 }
 
 macro_rules! entrances {

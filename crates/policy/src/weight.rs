@@ -1,7 +1,7 @@
 //! Whether a phase needs a CPU permit: learned from its bursts, pinned by its owner, or waived because it runs without
 //! the GIL.
 
-use crate::burst::BurstSketch;
+use crate::burst::{bucket_of, edge_ns, BurstSketch};
 
 /// The rules by which a phase is judged.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +117,12 @@ impl PhaseProfile {
             self.contradicted = 0;
             self.sketch.forget(3);
         }
-        self.judge(rule);
+        // One more short burst makes nothing heavy that was not.
+        let was_light = !self.over && !self.over_in_worked && self.long_ns == 0;
+        let longest_ns = edge_ns(bucket_of(burst_ns)) as f64 * rule.margin;
+        if !was_light || longest_ns > rule.least_ns as f64 * WORKED_FRAC {
+            self.judge(rule);
+        }
     }
 
     /// Takes in one look by a waiter: was the GIL free while this phase was computing?
@@ -330,6 +335,35 @@ mod tests {
         }
         assert_eq!(checks.len(), 32);
         assert_eq!(checks.iter().filter(|waits| **waits).count(), 2);
+    }
+
+    #[test]
+    fn a_judgement_left_out_would_have_said_the_same() {
+        let mut random = 1_u64;
+        for (heavy_us, margin) in [(4_000, 1.0), (4_000, 4.0), (100, 1.0), (11_314, 1.0)] {
+            let rule = WeightRule {
+                heavy_ns: heavy_us * 1_000,
+                least_ns: heavy_us.min(4_000) * 1_000,
+                margin,
+                ..RULE
+            };
+            let mut profile = PhaseProfile::default();
+            for sample in 0..4_000 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                // From 1 us to some 30 ms; in every other stretch of 200 up to 1 ms.
+                let octaves = if sample / 200 % 2 == 0 { 10 } else { 15 };
+                profile.update(1_000 << ((random >> 33) % octaves), &rule);
+                let mut judged = profile.clone();
+                judged.judge(&rule);
+                assert_eq!(
+                    (profile.over, profile.over_in_worked, profile.long_ns),
+                    (judged.over, judged.over_in_worked, judged.long_ns),
+                    "sample {sample} of {rule:?}"
+                );
+            }
+        }
     }
 
     #[test]
