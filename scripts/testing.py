@@ -72,6 +72,13 @@ def _everywhere() -> list[str]:
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q")
 _SERVE: Final = ("packages/greenlane-serve/tests",)
 _WORK: Final = ("packages/greenlane-work/tests",)
+#: About half of what that takes.
+_HALF_OF_WORK: Final = tuple(
+    str(path.relative_to(ROOT))
+    for path in sorted(
+        (ROOT / _WORK[0] / "worker").glob("test_*.py"), key=lambda path: (path.stat().st_size, path.name), reverse=True
+    )[::2]
+)
 _HOSTS: Final = ("packages/greenlane/tests/hosts", "tests/servers", "tests/system")
 #: `make examples` runs them from wheels.
 _EXAMPLES: Final = ("tests/system/test_examples.py", "tests/system/test_tutorial.py")
@@ -96,9 +103,10 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     "system": (
         (Part(_REST, options=_BOTH_CORES),),
         (
+            Part(_SERVERS, paths=_WORK, without=_HALF_OF_WORK, options=_LONG),
             *(
                 Part(_SERVERS, paths=paths, without=_EXAMPLES, options=_LONG)
-                for paths in (_SERVE, _WORK, _HOSTS, _SYSTEMS, _TOOLS)
+                for paths in (_HALF_OF_WORK, _SYSTEMS, _SERVE, _HOSTS, _TOOLS)
             ),
             Part(f"({_SERVERS}) or ({_MEASURED})", paths=_PLACEMENT, options=_LONG),
             Part(_MEASURED, paths=_RECORDED, options=_LONG),
@@ -108,7 +116,7 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     ),
 }
 #: How many of those that stand together run at a time.
-AT_A_TIME: Final = 3
+AT_A_TIME: Final = 4
 _WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", f"not soak and not ({_FAST})", *_LONG)}
 
 
