@@ -116,7 +116,7 @@ PLANS: Final[dict[str, tuple[tuple[Part, ...], ...]]] = {
     ),
 }
 #: How many of those that stand together run at a time.
-AT_A_TIME: Final = 4
+AT_A_TIME: Final = 3
 _WHOLE: Final = {"fast": (*_PYTEST, "-m", _FAST), "system": (*_PYTEST, "-m", f"not soak and not ({_FAST})", *_LONG)}
 
 
