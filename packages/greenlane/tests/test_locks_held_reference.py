@@ -29,18 +29,25 @@ class Puppet:
         self._job = job
         self._calls: queue.SimpleQueue = queue.SimpleQueue()
         self._answers: queue.SimpleQueue = queue.SimpleQueue()
-        threading.Thread(target=self._obey, daemon=True).start()
+        self._thread = threading.Thread(target=self._obey, daemon=True)
+        self._thread.start()
 
     def do(self, call, *arguments, **named):
         """('gave', value) or ('raised', type, text)."""
         self._calls.put((call, arguments, named))
         return self._answers.get(timeout=10)
 
+    def end(self) -> None:
+        """While a job waits for a queue, nobody of this process is stopped: other tests could not stop anybody."""
+        self._calls.put(None)
+        self._thread.join(10)
+
     def _obey(self) -> None:
         if self._job:
             jobs.open(time.monotonic_ns(), 0, None)
-        while True:
-            call, arguments, named = self._calls.get()
+        while (told := self._calls.get()) is not None:
+            call, arguments, named = told
+            del told
             try:
                 answer = ("gave", call(*arguments, **named))
             except Exception as error:
@@ -54,6 +61,14 @@ jobs = permits()
 # Only what a job holds is counted: the calls of the others go straight through.
 puppets = [Puppet(job=True) for _ in range(THREADS)]
 plain = [Puppet(job=False) for _ in range(THREADS)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ended():
+    """No thread of these is left to other tests."""
+    yield
+    for puppet in (*puppets, *plain):
+        puppet.end()
 
 
 @pytest.fixture(autouse=True)
