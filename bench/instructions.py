@@ -15,18 +15,16 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from greenlane_tools.lab.pricing import pricing
-from greenlane_tools.lab.processes import Child, free_port
+from greenlane_tools.lab.processes import Logged, free_port
 
 _HERE = Path(__file__).parent
 _STATES = ("bare", "wrapped")
@@ -49,10 +47,10 @@ def counted(requests: int) -> dict[str, dict[str, float]]:
             "--bind", f"127.0.0.1:{port}", "--no-control-socket", *gthread, "--timeout", "600",
             "hello_greenlane:application",
         )  # fmt: skip
-        with open(Path(folder, "log"), "wb") as log:
-            server = Child(command, {**os.environ, "GREENLANE_HEAVY_MS": _HEAVY_MS}, log, _HERE)
+        server = Logged(command, Path(folder, "log"), {"GREENLANE_HEAVY_MS": _HEAVY_MS}, _HERE)
         try:
-            _get(port, 1, kept=True, until=time.monotonic() + _PATIENCE_S)
+            server.wait_for_port(port, _PATIENCE_S)
+            _get(port, 1, kept=True)
             worker = server.pids()[-1]
             return {
                 connections: _in_turns(Path(folder), worker, port, requests, kept=connections == "kept")
@@ -85,25 +83,14 @@ def _total(dump: Path) -> int:
     return next(int(line.split()[1]) for line in dump.read_text().splitlines() if line.startswith("summary:"))
 
 
-def _get(port: int, requests: int, *, kept: bool, path: str = "/", until: float = 0.0) -> None:
-    connection: http.client.HTTPConnection | None = None
-    answered = 0
-    while answered < requests:
-        connection = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
-        try:
-            connection.request("GET", path)
-            connection.getresponse().read()
-            answered += 1
-        except OSError:
-            connection.close()
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.2)
-        if not kept or not answered:
-            connection.close()
-            connection = None
-    if connection is not None:
-        connection.close()
+def _get(port: int, requests: int, *, kept: bool, path: str = "/") -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
+    for _ in range(requests):
+        connection.request("GET", path)
+        connection.getresponse().read()
+        if not kept:
+            connection.close()  # The next request makes another one.
+    connection.close()
 
 
 def main(argv: Sequence[str]) -> int:

@@ -91,18 +91,27 @@ pub(crate) unsafe fn word_of<'a>(entry: *const PyMethodDef) -> &'a AtomicUsize {
     unsafe { &*(&raw const (*entry).ml_meth).cast::<AtomicUsize>() }
 }
 
-/// The function at `PLACE`.
-///
 /// # Safety
-/// The table leads to code of this place: it has been filled, and is never freed.
-#[inline]
-unsafe fn at<const PLACE: usize>() -> &'static Seen {
-    // SAFETY: as promised.
-    unsafe { &*SEEN[PLACE].load(Ordering::Relaxed) }
+/// Called for the function that `PLACE` is of, with its arguments; `pass` calls a function of its type with them.
+#[inline(always)]
+unsafe fn enter<const PLACE: usize, F>(
+    this: *mut PyObject,
+    class: *mut PyTypeObject,
+    given: Given,
+    pass: impl FnOnce(F) -> *mut PyObject,
+) -> *mut PyObject {
+    // SAFETY: the table leads here only after the place has been filled; it is never freed. An address is a pointer.
+    unsafe {
+        let seen = &*SEEN[PLACE].load(Ordering::Relaxed);
+        if seen.rule.wants() {
+            return seen.take(this, class, given);
+        }
+        pass(transmute_copy::<usize, F>(&seen.function.address))
+    }
 }
 
 impl Seen {
-    /// The call that the rule wants, or that another interpreter made: these share the tables.
+    /// A call that its rule wants, unless another interpreter makes it: they share the tables.
     ///
     /// # Safety
     /// Called for this function, with its arguments.
@@ -121,21 +130,11 @@ impl Seen {
         };
         // SAFETY: as promised.
         unsafe {
-            match ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() {
-                true => self.rule.seen(&call),
-                false => call.pass(),
+            if ffi::PyInterpreterState_Get() == ffi::PyInterpreterState_Main() {
+                return self.rule.seen(&call);
             }
+            call.pass()
         }
-    }
-
-    /// The C function itself, for the calls that nobody wants: they are most, and go straight on.
-    ///
-    /// # Safety
-    /// `F` is the type that its shape stands for.
-    #[inline]
-    unsafe fn unseen<F: Copy>(&self) -> F {
-        // SAFETY: as promised; a function pointer is a word.
-        unsafe { transmute_copy::<usize, F>(&self.function.address) }
     }
 }
 
@@ -145,11 +144,8 @@ unsafe extern "C" fn no_args<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: as CPython called it; so below.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            return seen.take(this, ptr::null_mut(), Given::Nothing);
-        }
-        seen.unseen::<call::Pair>()(this, nothing)
+        let given = Given::Nothing;
+        enter::<PLACE, call::Pair>(this, ptr::null_mut(), given, |pass| pass(this, nothing))
     }
 }
 
@@ -159,11 +155,8 @@ unsafe extern "C" fn one<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            return seen.take(this, ptr::null_mut(), Given::One(one));
-        }
-        seen.unseen::<call::Pair>()(this, one)
+        let given = Given::One(one);
+        enter::<PLACE, call::Pair>(this, ptr::null_mut(), given, |pass| pass(this, one))
     }
 }
 
@@ -173,11 +166,8 @@ unsafe extern "C" fn tuple<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            return seen.take(this, ptr::null_mut(), Given::Tuple(all, ptr::null_mut()));
-        }
-        seen.unseen::<call::Pair>()(this, all)
+        let given = Given::Tuple(all, ptr::null_mut());
+        enter::<PLACE, call::Pair>(this, ptr::null_mut(), given, |pass| pass(this, all))
     }
 }
 
@@ -188,11 +178,8 @@ unsafe extern "C" fn tuple_named<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            return seen.take(this, ptr::null_mut(), Given::Tuple(all, named));
-        }
-        seen.unseen::<call::Named>()(this, all, named)
+        let given = Given::Tuple(all, named);
+        enter::<PLACE, call::Named>(this, ptr::null_mut(), given, |pass| pass(this, all, named))
     }
 }
 
@@ -203,12 +190,8 @@ unsafe extern "C" fn fast<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            let given = Given::Vector(all, count, ptr::null_mut());
-            return seen.take(this, ptr::null_mut(), given);
-        }
-        seen.unseen::<call::Fast>()(this, all, count)
+        let given = Given::Vector(all, count, ptr::null_mut());
+        enter::<PLACE, call::Fast>(this, ptr::null_mut(), given, |pass| pass(this, all, count))
     }
 }
 
@@ -220,12 +203,10 @@ unsafe extern "C" fn fast_named<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            let given = Given::Vector(all, count, names);
-            return seen.take(this, ptr::null_mut(), given);
-        }
-        seen.unseen::<call::FastNamed>()(this, all, count, names)
+        let given = Given::Vector(all, count, names);
+        enter::<PLACE, call::FastNamed>(this, ptr::null_mut(), given, |pass| {
+            pass(this, all, count, names)
+        })
     }
 }
 
@@ -238,11 +219,10 @@ unsafe extern "C" fn in_class<const PLACE: usize>(
 ) -> *mut PyObject {
     // SAFETY: see above.
     unsafe {
-        let seen = at::<PLACE>();
-        if seen.rule.wants() {
-            return seen.take(this, class, Given::Vector(all, count, names));
-        }
-        seen.unseen::<call::InClass>()(this, class, all, count, names)
+        let given = Given::Vector(all, count, names);
+        enter::<PLACE, call::InClass>(this, class, given, |pass| {
+            pass(this, class, all, count, names)
+        })
     }
 }
 
