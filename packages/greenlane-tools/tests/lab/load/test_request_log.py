@@ -7,6 +7,7 @@ k6.json of k6 (only the metrics of its requests), the tables of locust 2.
 from __future__ import annotations
 
 import gzip
+import http.client
 import random
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from greenlane.errors import SettingsError
 from greenlane_tools.lab.load.recorded import form_of, recorded_column, recorded_requests
 from greenlane_tools.lab.load.request_log import FORMS
+from tests.servers import Nginx
 
 LOGS = Path(__file__).parent / "logs"
 TIMED = '$remote_addr [$time_iso8601] $msec $request_time "$request" $status "$http_user_agent" $upstream_response_time'
@@ -209,3 +211,23 @@ def test_the_form_is_that_of_the_content(tmp_path: Path) -> None:
     assert forms.pop("recorded") == "recording"
     assert set(forms.values()) == {"log"}
     assert recorded_column(tmp_path / "packed.csv.gz", "at", unit="s").at_ns == (0, 2_000_000_000)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("log_format", [TIMED, LOCAL, JSON, ""], ids=["timed", "local", "json", "combined"])
+def test_what_nginx_logs_today_is_read(log_format: str) -> None:
+    text = log_format.replace("{", "{{").replace("}", "}}")
+    own = f"log_format own escape={'json' if log_format == JSON else 'default'} '{text}';" if log_format else ""
+    name = "own" if log_format else "combined"
+    logs = f"{own} access_log {{folder}}/replayed.log {name};"
+    with Nginx(logs + " server {{ listen 127.0.0.1:{port}; location / {{ return 200 ok; }} }}") as nginx:
+        kept = http.client.HTTPConnection("127.0.0.1", nginx.port)
+        for number in range(20):
+            kept.request("GET", f"/items/{number}?of=20", headers={"User-Agent": 'a "shop"'})
+            kept.getresponse().read()
+        kept.close()
+        path = nginx.folder / "replayed.log"
+        # It answers, then logs; its check by `Nginx` that it listens sends nothing.
+        nginx.stop()
+        found = recorded_requests(path, route="GET /items/*", log_format=log_format)
+    assert len(found.at_ns) == 20 and list(found.at_ns) == sorted(found.at_ns)
