@@ -59,7 +59,7 @@ def said_of(asked: Scenario, count: int, name: str = "probe") -> list[str]:
 
 
 def replay(folder: Path, count: int, every_s: float, **changes: Any) -> Scenario:
-    """A replay of that many requests, one each so many seconds, by runs of 10 s."""
+    """A replay of that many requests, one each `every_s` seconds, by runs of 10 s."""
     rows = "".join(f"{round(number * every_s * 1e9)}\n" for number in range(count))
     (folder / "access.csv").write_text(f"scheduled_ns\n{rows}")
     one = RequestClass("probe", arrivals="recorded", recorded="access.csv")
