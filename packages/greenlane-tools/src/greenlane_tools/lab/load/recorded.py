@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from greenlane.errors import SettingsError
 from greenlane_tools.lab.load.client_log import is_locust
+from greenlane_tools.lab.load.log_file import logged
 from greenlane_tools.lab.load.plan import Recorded
 from greenlane_tools.lab.load.request_log import (
     ATTEMPTED,
     SECOND_NS,
     at_ns_of,
     chosen,
-    logged,
     moment_of,
     spread,
 )

@@ -1,13 +1,11 @@
-"""Requests that other programs have logged, read as they are: when each arrived, and its method and path.
+"""Requests that other programs have logged: when each arrived, its method and path, and which lines hold none.
 
-The form is found by what the file begins with; a file that ends in `.gz` is unpacked. A line that holds no request (a
-broken one, a port scan) is left out and counted.
+A line that holds no request (a broken one, a port scan) is left out and counted.
 """
 
 from __future__ import annotations
 
 import gzip
-import io
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -32,7 +30,6 @@ __all__ = [
     "Logged",
     "at_ns_of",
     "chosen",
-    "logged",
     "moment_of",
     "refuse",
     "route_of",
@@ -44,7 +41,6 @@ FORMS: Final = (
     "a recording (.glr), a table (.parquet, .csv), an access log of nginx or Apache, HAR, JSON of k6, or "
     "stats_history.csv of locust"
 )
-_HEAD_BYTES: Final = 1 << 16
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND_NS: Final = 1_000_000_000
 
@@ -92,56 +88,6 @@ class Lines:
         first = f"the first of them is line {count(self.first_bad)}"
         left_out = f"{count(self.bad)} of its {count(self.full)} lines hold no request and are left out ({first})"
         return (*self.notes, *([left_out] if self.bad else []))
-
-
-def logged(path: Path, log_format: str = "") -> Logged:
-    """The requests of a file.
-
-    Args:
-        path: of a text file.
-        log_format: nginx' `log_format` or Apache's `LogFormat` of an access log; "" = it is looked for.
-
-    Raises:
-        SettingsError: it cannot be read, is of no form that is known, or holds no request.
-    """
-    from greenlane_tools.lab.load import access_log, client_log
-
-    try:
-        with _opened(path) as stream:
-            head = _head(stream)
-        if b"\0" in head:
-            raise refuse(path, "it is binary")
-        text = head.decode("utf-8", "backslashreplace").lstrip("\ufeff \t\r\n")
-        if not text:
-            raise refuse(path, "it is empty")
-        with _opened(path) as stream:
-            lines = Lines(line.decode("utf-8", "backslashreplace").lstrip("\ufeff") for line in stream)
-            read = None if log_format else client_log.reader(path, text)
-            found = read(lines) if read else access_log.read(path, text, lines, log_format)
-    except (OSError, EOFError, zlib.error) as error:
-        raise refuse(path, str(error)) from None
-    if not found.routes and log_format:
-        rule = f"a format that a line of {path.name} is in, with a request"
-        raise SettingsError("recorded_format", log_format, rule, "compare it with the first line", attempted=ATTEMPTED)
-    if not found.routes:
-        raise refuse(path, "it holds no request")
-    return found
-
-
-def _head(stream: gzip.GzipFile | io.BufferedReader) -> bytes:
-    """The first 64 KiB, or what there is before packed data breaks off."""
-    found = b""
-    try:
-        while len(found) < _HEAD_BYTES and (piece := stream.read1(_HEAD_BYTES)):
-            found += piece
-    except (EOFError, zlib.error):
-        if not found:
-            raise
-    return found
-
-
-def _opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
 def refuse(path: Path, why: str, hint: str = "name another file, or make a table of it") -> SettingsError:
