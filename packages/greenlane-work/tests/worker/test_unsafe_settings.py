@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +103,27 @@ def test_a_queue_that_drops_what_the_worker_would_keep_is_refused(arguments: dic
         assert (refused, error.name, error.value) == (True, "queue q: x-delivery-limit", arguments["x-delivery-limit"])
     else:
         assert not refused
+
+
+@pytest.mark.system
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "changes", "message"),
+    [
+        ([], {"GREENLANE_INTERVAL_MS": "never"}, "interval_ms='never', expected a number from 0.05 to 100 (ms)"),
+        ([], {}, "broker_url='memory://"),
+        (["--autoscale", "3,1"], {"GREENLANE_TASK_ALLOW": "broker"}, "autoscale='3,1', expected a fixed number"),
+    ],
+)
+def test_celery_s_own_command_ends_with_the_message_alone(
+    tmp_path: Path, options: list[str], changes: dict[str, str], message: str
+) -> None:
+    (tmp_path / "refused.py").write_text("from celery import Celery\n\napp = Celery('refused', broker='memory://')\n")
+    command = [sys.executable, "-m", "celery", "-A", "refused", "worker", "-P", "custom", *options]
+    environment = os.environ | {"CELERY_CUSTOM_WORKER_POOL": "greenlane_work.celery:Pool"} | changes
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 2
+    assert message in done.stderr and "\nhint: " in done.stderr
+    assert "Traceback" not in done.stderr

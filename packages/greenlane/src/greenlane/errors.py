@@ -4,7 +4,8 @@
     ├── SettingsError           settings       a setting, flag, variable or file key is wrong
     ├── PlatformError           platform       this interpreter or operating system cannot run it
     ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
-    ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work
+    ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work;
+    │                                          also a RuntimeError
     ├── FrontError              front          HAProxy is missing, too old, or refuses its configuration
     ├── ServeError              fleet          a worker does not start, or a socket is gone
     ├── RecordingError          recording      a recording is absent, foreign, newer, or damaged beyond use
@@ -108,8 +109,11 @@ class LearnedFileError(GreenlaneError):
     exit_code: ClassVar[int] = 2
 
 
-class HostError(GreenlaneError):
-    """The host program is set up in a way that cannot work with Greenlane."""
+class HostError(GreenlaneError, RuntimeError):
+    """The host program is set up in a way that cannot work with Greenlane.
+
+    It is a RuntimeError: gunicorn prints the message of one that its start meets, and ends without a traceback.
+    """
 
     code: ClassVar[str] = "host"
     exit_code: ClassVar[int] = 2

@@ -12,11 +12,16 @@ from numpy.typing import NDArray
 
 from greenlane_tools.lab.resampling import Quantile, Weighted, drawn_weights
 
-__all__ = ["Interval", "RESAMPLES", "beyond", "bootstrap", "critical", "error", "interval", "quantile", "wilson"]
+__all__ = [
+    "BEYOND", "Interval", "RESAMPLES", "beyond", "bootstrap", "critical", "enough", "error", "interval", "quantile",
+    "wilson",
+]  # fmt: skip
 
 
 # 97.5 % quantile of the normal distribution.
 _Z: Final = 1.959964
+#: Arbitrary: one slow request more or less then moves a percentile by a fifth of its tail.
+BEYOND: Final = 5
 #: Resamples of a bootstrap: the spread of the draws is then itself known to about 2 %.
 RESAMPLES: Final = 2_000
 
@@ -27,6 +32,11 @@ class Interval(NamedTuple):
     low: float
     at: float
     high: float
+
+
+def enough(share: float) -> int:
+    """Samples that a percentile should stand on: so many that `BEYOND` lie beyond it."""
+    return math.ceil(BEYOND / (1 - share))
 
 
 def quantile(ordered: Sequence[float] | NDArray[np.float64], share: float) -> float:

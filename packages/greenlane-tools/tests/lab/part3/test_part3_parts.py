@@ -132,6 +132,9 @@ def test_a_busy_machine_is_said_with_a_remedy() -> None:
 
 def test_more_green_threads_than_requests_are_said_with_a_remedy() -> None:
     (row,) = rows_of({CELL: [made_run()]})
+    (few,) = shown.warnings([row])
+    assert few.startswith("p99 is rough ") and "has 3)" in few and few.endswith("--requests 500 would do")
+    row |= {"samples": 500}
     assert list(shown.warnings([row])) == []
     (said,) = shown.warnings([{**row, "green_threads": 50}])
     assert said.startswith("50 green threads had 3 requests in all") and said.endswith("--requests 500 would do")

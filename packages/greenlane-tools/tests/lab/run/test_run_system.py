@@ -246,3 +246,13 @@ def test_a_unix_socket_is_asked_like_a_port(lab: Lab) -> None:
     ran = lab(served.replace("    ", ""), changes={'"{port}", "2"': '"{address}"', '"tcp"': '"unix"'})
     assert ran.code == 0, ran.err
     assert ran.rows()["server"]["errors"] == 0
+
+
+def test_a_file_that_holds_no_arrivals_is_refused_before_anything_starts(lab: Lab, tmp_path: Path) -> None:
+    (tmp_path / "access.log").write_bytes(b"\x7fELF\0")
+    started = tmp_path / "started"
+    touch = f'["{{python}}", "-c", "open({str(started)!r}, \'w\')"]'
+    replay = {"rate_per_s = 80": 'arrivals = "recorded"\nrecorded = "access.log"', QUICK: touch}
+    ran = lab(ALONE, changes=replay)
+    assert ran.code == 2 and not started.exists()
+    assert "access.log', expected a recording (.glr), a table (.parquet, .csv), an access log" in ran.err

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final
 from weakref import WeakKeyDictionary
 
@@ -39,8 +40,16 @@ _AHEAD_MOST: Final = 1_000
 _log = logging.getLogger("greenlane.work")
 
 
-def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
-    """Give the step of one flow, as Celery wants it: a class."""
+def step_of(
+    flow: OrderFlow, ending: Shutdown, refusing: Callable[[], AbstractContextManager[None]]
+) -> type[bootsteps.StartStopStep]:
+    """Give the step of one flow, as Celery wants it: a class.
+
+    Args:
+        flow: that is fed.
+        ending: that is told what was given back.
+        refusing: within it GreenlaneErrors of the start are raised.
+    """
 
     class Orders(bootsteps.StartStopStep):  # type: ignore[misc]
         requires: ClassVar[tuple[str, ...]] = ("celery.worker.consumer.tasks:Tasks",)
@@ -48,7 +57,8 @@ def step_of(flow: OrderFlow, ending: Shutdown) -> type[bootsteps.StartStopStep]:
 
         def __init__(self, c: Any, **kwargs: Any) -> None:
             super().__init__(c, **kwargs)
-            _take_over(c, flow, ending)
+            with refusing():
+                _take_over(c, flow, ending)
 
         def start(self, c: Any) -> None:
             # What worked once is worth coming back to; a channel error before that (a queue of another kind) stays one.

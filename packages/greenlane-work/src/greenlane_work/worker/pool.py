@@ -9,14 +9,16 @@ import os
 import random
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import click
 from celery import signals
 from celery.concurrency.base import BasePool
 
 from greenlane._native import Upstreams
-from greenlane.errors import HostError
+from greenlane.errors import GreenlaneError, HostError
 from greenlane.settings import load
 from greenlane.threads.one_core import keep_as_set
 from greenlane.threads.unpatched import threads_are_green
@@ -59,6 +61,10 @@ class Pool(BasePool):  # type: ignore[misc]
 
     def __init__(self, limit: int | None = None, app: Any = None, **options: Any) -> None:
         super().__init__(limit, app=app, **options)
+        with _without_traceback():
+            self._set_up(limit, app, options)
+
+    def _set_up(self, limit: int | None, app: Any, options: dict[str, Any]) -> None:
         settings = _limits(_slots(_settings or load(kind=WorkSettings), limit, app), options)
         self.limit = settings.task_slots
         self._check_threads()
@@ -95,7 +101,7 @@ class Pool(BasePool):  # type: ignore[misc]
             from greenlane_work.worker.metrics_server import MetricsServer
 
             self._metrics = MetricsServer(settings.task_metrics, status.text)
-        app.steps["consumer"].add(step_of(self.flow, self.ending))
+        app.steps["consumer"].add(step_of(self.flow, self.ending, _without_traceback))
 
     def on_start(self) -> None:
         """Threads are started on demand; from here on signals are ours."""
@@ -165,6 +171,20 @@ class Pool(BasePool):  # type: ignore[misc]
                 rule="threads of the operating system; gevent has replaced them in this process",
                 hint="use greenlane_work.celery:GreenPool, or take monkey.patch_all() out",
             )
+
+
+@contextmanager
+def _without_traceback() -> Iterator[None]:
+    """What is refused ends the command with its message: `celery worker` prints those of click, and knows no others."""
+    try:
+        yield
+    except GreenlaneError as error:
+        # `greenlane celery` prints it itself.
+        if _settings is not None or click.get_current_context(silent=True) is None:
+            raise
+        refused = click.ClickException(str(error))
+        setattr(refused, "exit_code", error.exit_code)  # noqa: B010 - declared as the class's
+        raise refused from None
 
 
 def _slots(settings: WorkSettings, limit: int | None, app: Any) -> WorkSettings:

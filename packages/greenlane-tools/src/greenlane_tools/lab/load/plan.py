@@ -44,6 +44,8 @@ class Recorded:
     """Exactly these instants, ns from the start, in any order; what is past the plan's end is left out."""
 
     at_ns: tuple[int, ...]
+    # What makes them less exact than they look, a sentence each.
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
 
 Arrivals = Poisson | Constant | Burst | Recorded

@@ -9,6 +9,7 @@ from greenlane_tools.lab.part3.cells import Cell, Measured
 from greenlane_tools.lab.part3.charts import hidden, lines
 from greenlane_tools.lab.part3.presets import Beside
 from greenlane_tools.lab.part3.rows import CLOCKS, Row, latencies_ms
+from greenlane_tools.lab.statistics import BEYOND, enough
 
 __all__ = [
     "Table",
@@ -174,6 +175,12 @@ def warnings(rows: Sequence[Row]) -> Iterator[str]:
         yield (
             f"{places(most['green_threads'])} had {most['requests']} requests in all, so never as many in progress: "
             f"--requests {10 * most['green_threads']} would do"
+        )
+    if (fewest := min(row["samples"] for row in rows)) < enough(0.99):
+        repetitions = max(row["repetitions"] for row in rows)
+        yield (
+            f"p99 is rough where fewer than {BEYOND} requests lie beyond it (the smallest cell has {fewest}): "
+            f"--requests {-(-enough(0.99) // repetitions)} would do"
         )
 
 

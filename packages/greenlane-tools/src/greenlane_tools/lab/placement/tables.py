@@ -7,6 +7,7 @@ from typing import Final
 
 from greenlane_tools.lab.placement.rows import Row
 from greenlane_tools.lab.placement.verdicts import Choice, Verdict
+from greenlane_tools.lab.statistics import enough
 
 __all__ = ["COLUMNS", "place", "shown_rows", "warnings"]
 
@@ -18,7 +19,6 @@ COLUMNS: Final = (
 _DIGITS: Final[Mapping[str, int]] = {"p50_ms": 2, "p99_ms": 2, "cpu_ms_per_job": 2, "heartbeat_p99_ms": 2}
 #: Others that use more cores than this spoil the figures.
 _NOISE_CORES: Final = 0.1
-_FEW: Final = 100
 _SAID: Final = 100
 
 
@@ -43,7 +43,7 @@ def warnings(rows: Sequence[Row]) -> Iterator[str]:
     most = max((row["others_cores"] or 0.0 for row in rows), default=0.0)
     if most > _NOISE_CORES:
         yield f"others used up to {most:.1f} cores meanwhile: stop them and run again, the figures are too slow"
-    if any(0 < row["samples"] < _FEW for row in rows if row["function"]):
-        yield f"fewer than {_FEW} calls in some rows: their p99 is their slowest call; more --seconds or --calls"
+    if any(0 < row["samples"] < enough(0.99) for row in rows if row["function"]):
+        yield f"fewer than {enough(0.99)} calls in some rows: their p99 is rough; more --seconds or --calls"
     if any(row["repetitions"] == 1 for row in rows):
         yield "one repetition: a difference of some percent means nothing; --repetitions 5 gives intervals"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +12,16 @@ import numpy as np
 
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import usable_cores
+from greenlane_tools.lab.run.pacing import replayed
 from greenlane_tools.lab.run.payers import worst
 from greenlane_tools.lab.run.performed import Run
 from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
 from greenlane_tools.lab.run.tables import subjects
 from greenlane_tools.lab.samples import FAILED, UNANSWERED
 from greenlane_tools.lab.scenario.parts import RELATIONS, Bound
+from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
+from greenlane_tools.lab.statistics import BEYOND, enough
 from greenlane_tools.page.quantities import amount, duration
 
 __all__ = ["Judgement", "conclusion", "disturbed", "judged", "remarks"]
@@ -127,8 +131,6 @@ def _share(row: Row) -> str:
 # Below this, what others took of the machine does not move percentiles visibly (kernel threads, a shell).
 _QUIET_CORES: Final = 0.15
 _STEP_MS: Final = 20.0
-# Requests beyond a percentile that it should stand on; arbitrary.
-_BEYOND: Final = 5
 # The calibrating contender may miss its utilisation by this much of it.
 _MISSED_FRAC: Final = 0.15
 
@@ -136,11 +138,12 @@ _MISSED_FRAC: Final = 0.15
 def remarks(
     scenario: Scenario, runs: Sequence[Run], rows: Sequence[Row], absent: Mapping[str, GreenlaneError] | None = None
 ) -> list[str]:
-    """All that there is to say, the worst first."""
-    return [
+    """All that there is to say, the worst first, each once."""
+    found = (
         *_absent(absent or {}), *_dead(runs), *_errors(runs), *_late(runs), *_stepped(runs), *_crowded(), *_noise(runs),
-        *_missed(scenario, rows), *_few(scenario, rows),
-    ]  # fmt: skip
+        *_missed(scenario, rows), *_few(scenario, rows), *_replayed(scenario),
+    )  # fmt: skip
+    return list(dict.fromkeys(found))
 
 
 def disturbed(runs: Sequence[Run]) -> str:
@@ -225,19 +228,65 @@ def _missed(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _few(scenario: Scenario, rows: Sequence[Row]) -> Iterator[str]:
-    need = math.ceil(_BEYOND / 0.01)
-    fewest: dict[str, int] = {}
+    """By the rule of `enough`, whatever made the requests arrive, in the whole run and in each phase that counts."""
+    need = enough(0.99)
+    uncounted = {phase.name for phase in scenario.phases if not phase.counted}
+    fewest: dict[tuple[str, str], int] = {}
     for row in rows:
-        if row.endpoint == ALL or row.phase != ALL or row.stage != CLIENT:
-            continue
-        if scenario.request_class(row.endpoint).arrivals in ("poisson", "constant") and 0 < row.samples < need:
-            fewest[row.endpoint] = min(row.samples, fewest.get(row.endpoint, need))
+        if row.endpoint != ALL and row.stage == CLIENT and row.phase not in uncounted and 0 < row.samples < need:
+            cell = row.endpoint, row.phase
+            fewest[cell] = min(row.samples, fewest.get(cell, need))
     if fewest:
-        said = ", ".join(f"{name} {count}" for name, count in fewest.items())
-        first = [name for name in subjects(scenario) if name in fewest] or list(fewest)
-        factor = need / max(min(fewest[name] for name in first), 1)
-        seconds = scenario.run_seconds() * scenario.repetitions
+        said = ", ".join(f"{_cell(*cell)} {number}" for cell, number in fewest.items())
+        what = "p99" if min(fewest.values()) >= enough(0.5) else "p50 and p99"
         yield (
-            f"Rough p99, fewer than {_BEYOND} requests lie beyond it (requests in the smallest cell: {said}): "
-            f"--seconds {math.ceil(seconds * factor)} would do for {' and '.join(first)}."
+            f"Rough {what}, fewer than {BEYOND} requests lie beyond it (requests in the smallest cell: {said}): "
+            f"{'; '.join(_remedies(scenario, fewest, need))}."
         )
+
+
+def _cell(name: str, phase: str) -> str:
+    return name if phase == ALL else f"{name} in {phase}"
+
+
+def _remedies(scenario: Scenario, fewest: Mapping[tuple[str, str], int], need: int) -> Iterator[str]:
+    names = list(dict.fromkeys(name for name, _ in fewest))
+    drawn = [name for name in names if scenario.request_class(name).arrivals in ("poisson", "constant")]
+    if first := [name for name in subjects(scenario) if name in drawn] or drawn:
+        factor = need / min(number for (name, _), number in fewest.items() if name in first)
+        seconds = math.ceil(scenario.run_seconds() * scenario.repetitions * factor)
+        yield f"--seconds {seconds} would do for {' and '.join(first)}"
+    for name in names:
+        if name not in drawn:
+            yield _remedy(scenario, scenario.request_class(name), need)
+
+
+def _remedy(scenario: Scenario, one: RequestClass, need: int) -> str:
+    """More bursts, or more of what was recorded: of that there is only so much, and each repetition sends it again."""
+    repetitions = scenario.repetitions
+    if one.burst_every_s:
+        run_s = math.ceil(need / one.burst_size / repetitions) * one.burst_every_s
+    else:
+        at_ns = replayed(scenario, one).at_ns if one.recorded else (0,) * one.burst_size
+        repetitions = max(repetitions, math.ceil(need / len(at_ns)))
+        run_s = at_ns[math.ceil(need / repetitions) - 1] / 1e9
+    run_s = max(run_s, scenario.run_seconds())
+    flags = f"--seconds {math.floor(run_s * repetitions) + 1}"
+    return f"{flags}{f' --repetitions {repetitions}' * (repetitions != scenario.repetitions)} would do for {one.name}"
+
+
+def _replayed(scenario: Scenario) -> Iterator[str]:
+    """How exact recorded arrivals are, and how many of them a run has; nothing where it has all of them, exactly."""
+    for one in scenario.classes:
+        if one.arrivals != "recorded":
+            continue
+        found, run_s = replayed(scenario, one), scenario.run_seconds()
+        within = bisect.bisect_left(found.at_ns, run_s * 1e9)
+        if within < len(found.at_ns):
+            which = f"{within:,} of {len(found.at_ns):,} arrivals" if within else "no arrival"
+            lie = f"they lie from {found.at_ns[0] / 1e9:.4g} to {found.at_ns[-1] / 1e9:.4g} s"
+            yield (
+                f"{one.name}: {which} in {one.recorded} {'is' if within < 2 else 'are'} within the {run_s:g} s of a "
+                f"run; {lie}. --seconds is the time of all repetitions together."
+            )
+        yield from (f"{one.recorded}: {note}." for note in found.notes)

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from greenlane_tools.lab.load.plan import Arrivals, Burst, Constant, Plan, Poisson, Recorded, Stream, Work
-from greenlane_tools.lab.load.recorded import recorded, recorded_column, recorded_routes
+from greenlane_tools.lab.load.recorded import form_of, recorded, recorded_column, recorded_requests, recorded_routes
+from greenlane_tools.lab.load.request_log import refuse
 from greenlane_tools.lab.load.schedule import Schedule, schedule
 from greenlane_tools.lab.run.performed import Turn
 from greenlane_tools.lab.scenario.request_class import RequestClass
@@ -117,21 +121,31 @@ def rates_per_s(scenario: Scenario, costs_ms: Mapping[str, float], level: Level)
     return found
 
 
-# --- Recorded arrivals of a class: of a recording's route, or of a table's column.
-
-_TABLES = (".parquet", ".csv")
+# --- Recorded arrivals of a class: of a recording's route, of a table's column, or of what another program logged.
 
 
 def replayed(scenario: Scenario, one: RequestClass) -> Recorded:
-    """The instants of its file.
+    """The instants of its file, which is read once.
 
     Raises:
         RecordingError, SettingsError: the file cannot be read, or has no such route or column.
     """
-    path, route = scenario.folder / one.recorded, one.recorded_route
-    if path.suffix in _TABLES:
-        where = ("endpoint", route) if route else None
-        return recorded_column(path, one.recorded_column, unit=one.recorded_unit, where=where)  # type: ignore[arg-type]
+    path = scenario.folder / one.recorded
+    how = (one.recorded_route, one.recorded_column, one.recorded_unit, one.recorded_format)
+    try:
+        state = path.stat()
+        return _replayed(path, state.st_mtime_ns, state.st_size, *how)
+    except OSError as error:
+        raise refuse(path, error.strerror or str(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _replayed(path: Path, _mtime_ns: int, _bytes: int, route: str, column: str, unit: Any, log_format: str) -> Recorded:
+    form = form_of(path)
+    if form == "table":
+        return recorded_column(path, column, unit=unit, where=("endpoint", route) if route else None)
+    if form == "log":
+        return recorded_requests(path, route=route, log_format=log_format)
     if route:
         return recorded(path, route)
     return Recorded(tuple(sorted(at_ns for found in recorded_routes(path).values() for at_ns in found.at_ns)))

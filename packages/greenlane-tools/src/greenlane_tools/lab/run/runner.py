@@ -20,7 +20,7 @@ from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.arena import Arena, calibrated, opened
 from greenlane_tools.lab.run.contrast import missing, tools
 from greenlane_tools.lab.run.judged import Judgement, conclusion, judged, remarks
-from greenlane_tools.lab.run.pacing import rates_per_s
+from greenlane_tools.lab.run.pacing import rates_per_s, replayed
 from greenlane_tools.lab.run.performed import Run, Turn, turns
 from greenlane_tools.lab.run.rows import Row, pooled
 from greenlane_tools.lab.run.server import said as said_by
@@ -124,6 +124,9 @@ class _Runner:
         self._iterations = 0
 
     def run(self, fresh: bool) -> Result:
+        for one in self._scenario.classes:
+            if one.arrivals == "recorded":
+                replayed(self._scenario, one)  # what cannot be read is refused before anything starts
         self._resume(fresh)
         self._announce()
         left = [turn for turn in self._turns if turn not in self._runs]

@@ -61,18 +61,24 @@ class RequestClass:
     )
     recorded: str = declare(
         "",
-        "A recording (.glr), or a table (.parquet, .csv) with arrivals, relative to the scenario; they begin with its "
-        "first.",
+        "A file with arrivals, relative to the scenario; they begin with its first. A recording (.glr), a table "
+        "(.parquet, .csv), an access log of nginx or Apache, HAR, JSON of k6 or `stats_history.csv` of locust: "
+        "[which forms are read](lab.md#replay-what-was-recorded).",
         reason="only replay",
     )
     recorded_route: str = declare(
         "",
-        "The recording's route, or the value of the table's column `endpoint`; nothing = all there are.",
+        "The recording's route, or the value of the table's column `endpoint`, or, in another program's log, "
+        "`GET /path`, `/path` or a URL, where `*` stands for anything; nothing = all there are.",
         reason="only replay",
     )
     recorded_column: str = declare(
         "scheduled_ns", "The table's column.", reason="that of the lab's own samples", pattern=TEXT
     )
+    recorded_format: str = declare(
+        "", "Of an access log, nginx' `log_format` or Apache's `LogFormat`; nothing = common or combined.",
+        reason="what servers write unless told otherwise",
+    )  # fmt: skip
     recorded_unit: str = declare(
         "ns", "What 1 means there, unless it has timestamps.", reason="that of the lab's own samples",
         choices=("ns", "us", "ms", "s"),

@@ -21,6 +21,7 @@ The threads themselves: `greenlane.hosts.pool`.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,14 @@ __all__ = ["Worker"]
 
 def __getattr__(name: str) -> type[Worker]:
     if name != "Worker":
+        # Of an AttributeError gunicorn makes "TypeError: 'str' object is not callable", from release 19 to 27.
+        if sys._getframe(1).f_globals.get("__name__") == "gunicorn.util":
+            from greenlane.errors import HostError
+
+            rule, hint = f"{__name__}.Worker", f"gunicorn -k {__name__}.Worker"
+            raise HostError(
+                "load gunicorn's worker", name="worker_class", value=f"{__name__}.{name}", rule=rule, hint=hint
+            )
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from greenlane.hosts.gunicorn.release import check_release
 

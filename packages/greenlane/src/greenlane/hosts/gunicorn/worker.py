@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from selectors import DefaultSelector
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from gunicorn.workers.base import Worker as BaseWorker
 from gunicorn.workers.gthread import ThreadWorker
@@ -110,7 +110,10 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def load_wsgi(self) -> None:
         """Start Greenlane in this process, then load the application."""
-        self.running = process.start(host="gunicorn", worker_index=self.age)
+        try:
+            self.running = process.start(host="gunicorn", worker_index=self.age)
+        except GreenlaneError as error:  # of settings that have changed since the arbiter checked them
+            self._refuse_to_boot(error)
         self._wanted = self.running.settings.deadline_headers
         if self.behind_front:
             self._take_lanes_from_front()
@@ -118,7 +121,14 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         self.application = self.wsgi
         self.wsgi = self._wsgi_of_streams
         if (why := explain_gevent()) is not None:
-            raise HostError("serve the application in threads", hint=why)
+            self._refuse_to_boot(HostError("serve the application in threads", hint=why))
+
+    def _refuse_to_boot(self, error: GreenlaneError) -> NoReturn:
+        """As gunicorn ends for a worker that does not boot, without a traceback."""
+        from gunicorn.arbiter import Arbiter
+
+        self.log.error("%s", error)
+        raise SystemExit(Arbiter.WORKER_BOOT_ERROR) from None
 
     def _take_lanes_from_front(self) -> None:
         from greenlane.hosts.observed import front_clock
