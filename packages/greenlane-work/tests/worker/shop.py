@@ -112,6 +112,16 @@ def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
     if effects("begin", order) == 1:
         try:
             time.sleep(seconds)
+@task
+def fails_after(order: str, gate: str, merchant: str = "m") -> None:
+    """Fails when the gate, a file, is gone."""
+    effect("begin", order)
+    while os.path.exists(gate):
+        time.sleep(0.02)
+    effect("failed", order)
+    raise ConnectionResetError("the merchant hung up")
+
+
         except SoftTimeLimitExceeded:
             effect("soft", order)
             raise

@@ -465,20 +465,40 @@ class OrderFlow:
     # --- connections and the end -----------------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """Forget what the broker has taken back; what runs or is done goes on."""
-        self.line.lost()
+        """Forget what the broker has taken back; what runs or is done goes on. Redis takes nothing back."""
+        if self.line.leases is None:
+            self.line.lost()
+            self._forget_stale()
+
+    def connected(self, channel: Any) -> None:
+        """Redis: go on with what is still this worker's. The first time it has nothing."""
+        if self.line.leases is None:
+            return
+        if gone := self.line.leases.take_over(channel):
+            _log.warning(
+                "Redis has lost %d orders that this worker had, or has given them to others: those that have not begun "
+                "are forgotten (hint: appendonly yes)",
+                gone,
+            )
+            self._forget_stale()
+        for order in self.parked.waiting():
+            reserved(order)  # with a connection Celery empties its tables
+
+    def _forget_stale(self) -> None:
         for order in list(self.parked.waiting()):
-            if order.kept is None:
+            if order.delivery.stale and order.kept is None:
                 self.parked.withdraw(order)
                 forgotten(order)
         for order in self.parked:
-            order.copies = []
+            order.copies = [copy for copy in order.copies if not copy.delivery.stale]
 
     def give_all_back(self) -> int:
         """Return unstarted orders now; nothing starts afterwards. Gives how many."""
         self.parked.open = self.settlement.results.patient = False
         orders = list(self.parked.waiting())
         for order in orders:
+        if self.line.leases is not None:
+            self.line.leases.ending = True
             self.parked.withdraw(order)
             self.settlement.requeue(order)
         self.totals.given_back += len(orders)

@@ -75,6 +75,9 @@ class Shutdown:
         """Let what runs end, for so long as it may; the owner goes on acknowledging."""
         self._began = self._began or time.monotonic()
         until = self._began + self._grace_s
+        if connection is None and flow.line.leases is not None:
+            # Celery does not stop the steps of a consumer that is about to connect.
+            self.given_back = flow.give_all_back()
         running = flow.parked.running
         _log.warning(
             "ending: %d orders that were not begun went back, %d running have up to %g s",
