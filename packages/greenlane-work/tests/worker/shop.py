@@ -62,6 +62,13 @@ def effect(*words: object) -> None:
     os.close(book)
 
 
+if "EVENTS" in os.environ or "SPANS" in os.environ:
+    from tests.worker import reported
+
+    if "EVENTS" in os.environ:
+        reported.events_into(os.environ["EVENTS"])
+    if "SPANS" in os.environ:
+        reported.spans_into(os.environ["SPANS"])
 if "BEAT" in os.environ:
     beaten = {"task": "tests.worker.shop.send", "schedule": 0.3, "args": ("beaten",)}
     app.conf.beat_schedule = {"often": beaten}
@@ -106,13 +113,6 @@ def flaky(order: str, failures: int, merchant: str = "m") -> None:
 
 
 @task
-def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
-    """Hangs the first time."""
-    effect("begin", order)
-    if effects("begin", order) == 1:
-        try:
-            time.sleep(seconds)
-@task
 def fails_after(order: str, gate: str, merchant: str = "m") -> None:
     """Fails when the gate, a file, is gone."""
     effect("begin", order)
@@ -122,6 +122,13 @@ def fails_after(order: str, gate: str, merchant: str = "m") -> None:
     raise ConnectionResetError("the merchant hung up")
 
 
+@task
+def hang(order: str, merchant: str = "m", seconds: float = 60.0) -> None:
+    """Hangs the first time."""
+    effect("begin", order)
+    if effects("begin", order) == 1:
+        try:
+            time.sleep(seconds)
         except SoftTimeLimitExceeded:
             effect("soft", order)
             raise
@@ -454,6 +461,39 @@ def huge(order: str, merchant: str = "m") -> None:
 def buggy(order: str, merchant: str = "m") -> None:
     """Has a bug of its own."""
     raise KeyError("menu")
+
+
+@task(greenlane_retries=0)
+def failing_ask(order: str, merchant: str = "m") -> None:
+    """Is asked about, and the answer is an error."""
+    effect("begin", order)
+
+
+def _fails(order: str, merchant: str = "m") -> None:
+    raise ConnectionResetError("the merchant hung up")
+
+
+failing_ask.ask = _fails
+
+
+@task(throws=(KeyError,))
+def answers(order: str, merchant: str = "m") -> None:
+    """Fails in a way that its caller counts on."""
+    raise KeyError("sold out")
+
+
+@task
+def quits_late(order: str, merchant: str = "m") -> None:
+    """Hangs longer than its time limits."""
+    with contextlib.suppress(SoftTimeLimitExceeded):
+        time.sleep(60)
+    time.sleep(60)
+
+
+@task(rate_limit="2/s")
+def rarely(order: str, merchant: str = "m") -> None:
+    """Has a low rate limit of Celery's."""
+    effect("begin", order)
 
 
 @task(rate_limit="20/s")
