@@ -113,6 +113,15 @@ def flaky(order: str, failures: int, merchant: str = "m") -> None:
 
 
 @task
+def waits(order: str, gate: str, merchant: str = "m") -> None:
+    """Ends when the gate, a file, is gone."""
+    effect("begin", order)
+    while os.path.exists(gate):
+        time.sleep(0.02)
+    effect("end", order)
+
+
+@task
 def fails_after(order: str, gate: str, merchant: str = "m") -> None:
     """Fails when the gate, a file, is gone."""
     effect("begin", order)

@@ -22,7 +22,7 @@ DEATHS: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "our-retries": ("our_retries", {"failures": 9}, {}),
     "rejected": ("rejected", {}, {}),
     "unpublished": ("unpublished", {}, {}),
-    "soft-limit": ("hang", {}, {"soft_time_limit": 0.5}),
+    "soft-limit": ("hang", {"seconds": 1}, {"soft_time_limit": 0.5}),
     "hard-limit": ("quits_late", {}, {"time_limit": 0.5}),
     "both-limits": ("quits_late", {}, {"soft_time_limit": 0.3, "time_limit": 0.6}),
     "exits": ("quits", {}, {}),
@@ -73,7 +73,7 @@ def test_an_order_that_dies_makes_one_event_for_sentry_and_any_other_none(
         letters.extend(site.dead())
         return len(letters) >= len(deaths)
 
-    eventually(dead, timeout_s=60)
+    eventually(dead, timeout_s=100)
     eventually(lambda: {"sent", "third-time", "second-time", "own-retry"} <= site.ended())
     found = {name: [_short(each) for each in lines(events) if name in _named(each)] for name in [*deaths, *NO_DEATHS]}
     wrong = {name: each for name, each in found.items() if len(each) != (name in deaths)}

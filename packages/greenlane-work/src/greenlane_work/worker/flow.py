@@ -523,6 +523,10 @@ class OrderFlow:
         """Give how many orders are on their way to the broker."""
         return self.settlement.leaving
 
+    def untold(self) -> bool:
+        """Whether orders are on their way to the broker, or acknowledgements that Redis has not heard."""
+        return self.leaving() > 0 or (self.line.leases is not None and not self.line.leases.tell())
+
     def scheduled(self) -> list[dict[str, object]]:
         """Give the orders that wait for their time, for `inspect scheduled`."""
         return scheduled(self.parked.waiting())

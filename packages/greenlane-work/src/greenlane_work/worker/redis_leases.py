@@ -15,6 +15,7 @@ Cost: one SET an order, in the script that takes it; after a reconnect one scrip
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from collections import OrderedDict
@@ -100,7 +101,7 @@ class Leases:
         """Acknowledge and give back by a connection of its own: the worker ends after it lost the one that it had."""
         try:
             with connection:
-                connection.ensure_connection(max_retries=1, timeout=_CONNECT_S)
+                connection.ensure_connection(interval_start=0.2, interval_step=0.2, timeout=_CONNECT_S)
                 self.take_over(connection.default_channel)
         except Exception as error:
             _log.warning(
@@ -108,6 +109,13 @@ class Leases:
                 "timeout: %r",
                 error,
             )
+
+    def tell(self) -> bool:
+        """Tell Redis again what it has not heard; True = it has heard all, or there is no channel to tell it by."""
+        if self.unheard and self._qos is not None and not self.cut_off:
+            with contextlib.suppress(*self._qos.channel.connection_errors):
+                self.compare(self._qos.channel, [])
+        return not self.unheard or self.cut_off
 
     def compare(self, channel: Any, tags: list[str]) -> dict[str, float | None]:
         """Tell Redis what is acknowledged, and put back what it gave without an answer; give the scores of these."""

@@ -85,7 +85,7 @@ class Shutdown:
         )
         self._wait_while(lambda: flow.parked.running or flow.settlement.unwritten, until, connection)
         self._owner.post(flow.settlement.stop_waiting)
-        self._wait_while(flow.leaving, time.monotonic() + _LETTERS_S, connection)
+        self._wait_while(flow.untold, time.monotonic() + _LETTERS_S, connection)
         self.cut_off = flow.parked.running
         self.stuck = bool(self.cut_off or flow.runner.abandoned())
         if self.cut_off:
