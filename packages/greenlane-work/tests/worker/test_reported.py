@@ -112,6 +112,6 @@ def test_orders_with_a_rate_limit_have_a_span_each_in_their_publishers_trace_and
     eventually(lambda: len([each for each in lines(spans) if each[0].startswith("run/")]) >= 40, timeout_s=60)
     found = [each for each in lines(spans) if each[0].startswith("run/")]
     assert sorted(found) == sorted([*each, "UNSET"] for each in traces.values())
-    # Stock Celery receives no others while so many wait for the limit.
+    # Stock Celery receives no others while those wait for the limit.
     begun = [line.split()[1] for line in site.book.read_text().splitlines() if line.startswith("begin ")]
     assert begun.index("rarely19") == 39

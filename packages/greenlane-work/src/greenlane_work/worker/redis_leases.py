@@ -81,7 +81,7 @@ class Leases:
     def take_over(self, channel: Any) -> int:
         """Let the channel of a new connection have what the last one had; compare with what Redis knows.
 
-        Gives how many messages are no longer this worker's. Those have no `channel` any more.
+        Gives how many messages are no longer this worker's. Their `channel` is None then.
         """
         qos, last = channel.qos, self._qos
         self._qos = qos
@@ -156,7 +156,7 @@ class LeaseQoS(QoS):  # type: ignore[misc] # kombu has no types
             super().append(message, delivery_tag)
 
     def ack(self, delivery_tag: str) -> None:
-        """Say that it is done with. Where Redis does not hear it, it is told again."""
+        """Say that it is done with. Redis gets it again after a reconnect."""
         self._leases.acknowledge(delivery_tag)
         VirtualQoS.ack(self, delivery_tag)
         try:
