@@ -62,6 +62,13 @@ def effect(*words: object) -> None:
     os.close(book)
 
 
+if "EVENTS" in os.environ or "SPANS" in os.environ:
+    from tests.worker import reported
+
+    if "EVENTS" in os.environ:
+        reported.events_into(os.environ["EVENTS"])
+    if "SPANS" in os.environ:
+        reported.spans_into(os.environ["SPANS"])
 if "BEAT" in os.environ:
     beaten = {"task": "tests.worker.shop.send", "schedule": 0.3, "args": ("beaten",)}
     app.conf.beat_schedule = {"often": beaten}
@@ -103,6 +110,25 @@ def flaky(order: str, failures: int, merchant: str = "m") -> None:
     if effects("begin", order) <= failures:
         raise ConnectionResetError("the merchant hung up")
     effect("end", order)
+
+
+@task
+def waits(order: str, gate: str, merchant: str = "m") -> None:
+    """Ends when the gate, a file, is gone."""
+    effect("begin", order)
+    while os.path.exists(gate):
+        time.sleep(0.02)
+    effect("end", order)
+
+
+@task
+def fails_after(order: str, gate: str, merchant: str = "m") -> None:
+    """Fails when the gate, a file, is gone."""
+    effect("begin", order)
+    while os.path.exists(gate):
+        time.sleep(0.02)
+    effect("failed", order)
+    raise ConnectionResetError("the merchant hung up")
 
 
 @task
@@ -444,6 +470,39 @@ def huge(order: str, merchant: str = "m") -> None:
 def buggy(order: str, merchant: str = "m") -> None:
     """Has a bug of its own."""
     raise KeyError("menu")
+
+
+@task(greenlane_retries=0)
+def failing_ask(order: str, merchant: str = "m") -> None:
+    """Is asked about, and the answer is an error."""
+    effect("begin", order)
+
+
+def _fails(order: str, merchant: str = "m") -> None:
+    raise ConnectionResetError("the merchant hung up")
+
+
+failing_ask.ask = _fails
+
+
+@task(throws=(KeyError,))
+def answers(order: str, merchant: str = "m") -> None:
+    """Fails in a way that its caller counts on."""
+    raise KeyError("sold out")
+
+
+@task
+def quits_late(order: str, merchant: str = "m") -> None:
+    """Hangs longer than its time limits."""
+    with contextlib.suppress(SoftTimeLimitExceeded):
+        time.sleep(60)
+    time.sleep(60)
+
+
+@task(rate_limit="2/s")
+def rarely(order: str, merchant: str = "m") -> None:
+    """Has a low rate limit of Celery's."""
+    effect("begin", order)
 
 
 @task(rate_limit="20/s")

@@ -103,6 +103,10 @@ class Site:
         """Orders whose end is written."""
         return {line.split()[1] for line in self.book.read_text().splitlines() if line.startswith("end ")}
 
+    def begun(self) -> set[str]:
+        """Orders whose beginning is written."""
+        return {line.split()[1] for line in self.book.read_text().splitlines() if line.startswith("begin ")}
+
     def dead(self) -> list[tuple[bytes, dict[str, Any]]]:
         """Take the dead letters: body and headers."""
         found = []

@@ -10,6 +10,8 @@ from greenlane_work.worker.delivery import Delivery, Line
 class Message:
     """A message that notes what is said of it; as kombu's, it can be told once."""
 
+    channel: object = "some"
+
     def __init__(self, error: Exception | None = None) -> None:
         self.acknowledged = False
         self.said: list[str] = []
@@ -58,3 +60,11 @@ def test_what_celery_acknowledged_itself_is_left_alone() -> None:
     message.acknowledged = True
     assert not Delivery(message, line).ack()
     assert (message.said, line.stale) == ([], 0)
+
+
+def test_a_message_that_redis_has_given_to_another_worker_is_told_nothing() -> None:
+    line, message = Line(), Message()
+    delivery = Delivery(message, line)
+    message.channel = None
+    assert not delivery.ack()
+    assert (message.said, line.stale) == ([], 1)

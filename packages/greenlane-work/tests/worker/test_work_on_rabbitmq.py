@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ from greenlane.cli.main import main
 from greenlane.control.client import ask, processes
 from greenlane_work.dead_letters import dead_letters
 from tests.fixtures import StartProcess
+from tests.servers import RabbitMQ
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -363,6 +365,27 @@ def test_what_ends_while_the_broker_is_away_is_acknowledged_without_a_second_cal
     assert direct.left() == 0
     assert "Couldn't ack" not in worker.output
     assert worker.output.count("the connection to the broker was lost") <= 1
+
+
+@pytest.mark.parametrize("mode", MOSTLY_THREADS)
+def test_what_a_worker_had_is_done_once_when_rabbitmq_was_killed_and_is_back(
+    tmp_path: Path, start_process: StartProcess, mode: str
+) -> None:
+    with RabbitMQ() as server:
+        site = Site(tmp_path, server.url, start_process)
+        worker = site.worker(mode, "--task-slots", "10")
+        for merchant in range(4):
+            site.publish("send", *orders(10, f"o{merchant}-"), merchant=f"m{merchant}", seconds=0.5)
+        eventually(lambda: len(site.ended()) >= 5)
+        os.kill(server.pid, signal.SIGKILL)
+        server.stop()
+        server.start()
+        eventually(lambda: len(site.ended()) == 40, timeout_s=60)
+        worker.signal(signal.SIGTERM)
+        assert worker.wait_exit() == 0
+        # What was not acknowledged would be ready again.
+        assert site.left() == 0
+        assert [count for line, count in site.written().items() if line.startswith("begin")] == [1] * 40
 
 
 def test_celerys_own_command_takes_the_pool_and_its_step(site: Site, start_process: StartProcess) -> None:

@@ -21,6 +21,7 @@ from kombu.common import ignore_errors
 
 from greenlane_work.order import Stage
 from greenlane_work.worker import pauses, probes, unsafe_settings
+from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
@@ -67,6 +68,7 @@ def step_of(
             flow.settlement.queues = _queues(c, flow)
             flow.settlement.results.app = c.app
             flow.settlement.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
+            flow.connected(c.task_consumer.channel)
             flow.put_back()
             # Not kombu's property, which would connect again.
             flow.owner.together = lambda: written_together(getattr(c.connection, "_connection", None))
@@ -79,10 +81,16 @@ def step_of(
         def stop(self, c: Any) -> None:
             if c.blueprint.state == bootsteps.RUN:
                 flow.disconnected()
-            elif c.task_consumer and c.connection:
+                return
+            if c.task_consumer and c.connection:
                 # First stop receiving, then return what was not begun: the other way round they come again.
                 ignore_errors(c, c.task_consumer.cancel)
-                ending.given_back = flow.give_all_back()
+            ending.given_back = flow.give_all_back()
+
+        def shutdown(self, c: Any) -> None:
+            leases = flow.line.leases
+            if leases is not None and leases.cut_off:
+                leases.leave(_safe(c.app.connection_for_read(), flow.line))
 
     return Orders
 
@@ -174,7 +182,7 @@ def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
             c.strategies[name] = task.start_strategy(c.app, strategies)
 
     c.update_strategies = update_strategies
-    c.connection_for_read = _connecting(c)
+    c.connection_for_read = _connecting(c, flow.line)
     if c.hub is None:
         c.loop = loop_of(flow.owner)
 
@@ -184,18 +192,22 @@ def _quorum(app: Any) -> bool:
     return bool(found and app.conf.worker_detect_quorum_queues)
 
 
-def _connecting(c: Any) -> Any:
+def _connecting(c: Any, line: Line) -> Any:
     def connection_for_read(heartbeat: Any = None) -> Any:
-        return c.ensure_connected(_safe(c.app.connection_for_read(heartbeat=heartbeat)))
+        return c.ensure_connected(_safe(c.app.connection_for_read(heartbeat=heartbeat), line))
 
     return connection_for_read
 
 
-def _safe(connection: Any) -> Any:
+def _safe(connection: Any, line: Line | None = None) -> Any:
+    """Let it take orders safely, where the broker is Redis. None = it takes none."""
     if connection.get_transport_cls().driver_type == "redis":
-        from greenlane_work.worker.redis_take import take_safely  # Redis' own client is not always there
+        from greenlane_work.worker.redis_leases import Leases  # Redis' own client is not always there
+        from greenlane_work.worker.redis_take import take_safely
 
-        take_safely(connection)
+        if line is not None and line.leases is None:
+            line.leases = Leases()
+        take_safely(connection, None if line is None else line.leases)
     return connection
 
 

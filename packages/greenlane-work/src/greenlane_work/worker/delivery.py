@@ -7,7 +7,10 @@ said of the old tag would at best be an error. Such words are counted and droppe
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from greenlane_work.worker.redis_leases import Leases
 
 __all__ = ["Delivery", "Line"]
 
@@ -25,6 +28,8 @@ class Line:
         self.stale = 0
         self._told = 0
         self.errors: tuple[type[BaseException], ...] = (OSError,)
+        # Redis: what this worker has, whatever becomes of a connection. None = the broker takes it back with that.
+        self.leases: Leases | None = None
 
     def lost(self) -> None:
         """Say that the connection is gone, and every delivery with it."""
@@ -53,8 +58,8 @@ class Delivery:
 
     @property
     def stale(self) -> bool:
-        """Its connection is gone: the broker has the message, not we."""
-        return self.epoch != self._line.epoch
+        """Its connection is gone, or it is no longer ours at Redis: the broker has the message, not we."""
+        return self.epoch != self._line.epoch or self.message.channel is None
 
     def ack(self) -> bool:
         """Say that the message is done with; False: the broker did not hear it and will deliver it again."""

@@ -350,7 +350,7 @@ class Execution:
                 return False, None
         except BaseException as error:
             _unless_given_up(order)
-            _log.error("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
+            _log.warning("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
             self.in_doubt(order, f"asked: {self.said(error)}")
             self._again(order, task, error, self._most)
             raise

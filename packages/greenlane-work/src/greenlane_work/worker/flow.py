@@ -329,13 +329,14 @@ class OrderFlow:
 
     # --- ended ----------------------------------------------------------------------------------------------------
 
-    def _ended(self, order: Order, result: Result) -> None:
+    def _ended(self, order: Order, result: Result, *, logged: bool = False) -> None:
         failed, value, runtime = result
         order.raised = None  # it holds the run's frames
         if order.answers:
             self.execution.untaken(order)
         if failed:
-            self._unsuccessful(order, value, untold=runtime == UNTRACED)
+            # Celery's tracer logs what it sees of a failure.
+            self._unsuccessful(order, value, untold=runtime == UNTRACED, logged=logged or runtime != UNTRACED)
         else:
             self.totals.done += 1
             self.parked.ended(order, CallOutcome.OK)
@@ -353,7 +354,7 @@ class OrderFlow:
             self.execution.in_doubt(order, reason)
         if order.retried or order.kept is not None or raised is not None:
             # The call is over: the store, the broker or the result backend is waited for.
-            self._ended(order, (1, raised or TimeLimitExceeded(reason), UNTRACED))
+            self._ended(order, (1, raised or TimeLimitExceeded(reason), UNTRACED), logged=True)
             return
         self.parked.ended(order, CallOutcome.TIMED_OUT)
         self.probes.ended(order, well=False)
@@ -361,7 +362,7 @@ class OrderFlow:
         at_ns = self._retrying.again_ns(order, self.settings.task_attempts)
         if at_ns is None:
             word = self._spent(order, self.settings.task_attempts)
-            self.settlement.bury(order, word, reason, TimeLimitExceeded(reason))
+            self.settlement.bury(order, word, reason, TimeLimitExceeded(reason), logged=True)
         elif order.delivery.stale:
             forgotten(order)
         else:
@@ -369,7 +370,7 @@ class OrderFlow:
             self._later(order, at_ns)
         self.turn()
 
-    def _unsuccessful(self, order: Order, info: Any, *, untold: bool) -> None:
+    def _unsuccessful(self, order: Order, info: Any, *, untold: bool, logged: bool) -> None:
         error: Any = info.exception if isinstance(info, ExceptionInfo) else info
         if isinstance(error, ExceptionWithTraceback):
             error = error.exc
@@ -402,7 +403,8 @@ class OrderFlow:
         else:
             order.note("failed", self.execution.said(error))
             untold = untold or isinstance(error, Reject) or order.failure_written is False
-            self.settlement.bury(order, *self._death(order, error), error if untold else None)
+            logged = logged and not isinstance(error, Reject)  # to Celery a rejection is no error
+            self.settlement.bury(order, *self._death(order, error), error if untold else None, logged=logged)
             tell(request, "task-failed", exception=repr(error), traceback=str(getattr(info, "traceback", "")))
 
     def _followed(self, order: Order, error: BaseException) -> bool:
@@ -465,18 +467,38 @@ class OrderFlow:
     # --- connections and the end -----------------------------------------------------------------------------------
 
     def disconnected(self) -> None:
-        """Forget what the broker has taken back; what runs or is done goes on."""
-        self.line.lost()
+        """Forget what the broker has taken back; what runs or is done goes on. Redis takes nothing back."""
+        if self.line.leases is None:
+            self.line.lost()
+            self._forget_stale()
+
+    def connected(self, channel: Any) -> None:
+        """Redis: go on with what is still this worker's. The first time it has nothing."""
+        if self.line.leases is None:
+            return
+        if gone := self.line.leases.take_over(channel):
+            _log.warning(
+                "Redis has lost %d orders that this worker had, or has given them to others: those that have not begun "
+                "are forgotten (hint: appendonly yes)",
+                gone,
+            )
+            self._forget_stale()
+        for order in self.parked.waiting():
+            reserved(order)  # with a connection Celery empties its tables
+
+    def _forget_stale(self) -> None:
         for order in list(self.parked.waiting()):
-            if order.kept is None:
+            if order.delivery.stale and order.kept is None:
                 self.parked.withdraw(order)
                 forgotten(order)
         for order in self.parked:
-            order.copies = []
+            order.copies = [copy for copy in order.copies if not copy.delivery.stale]
 
     def give_all_back(self) -> int:
         """Return unstarted orders now; nothing starts afterwards. Gives how many."""
         self.parked.open = self.settlement.results.patient = False
+        if self.line.leases is not None:
+            self.line.leases.ending = True
         orders = list(self.parked.waiting())
         for order in orders:
             self.parked.withdraw(order)
@@ -500,6 +522,10 @@ class OrderFlow:
     def leaving(self) -> int:
         """Give how many orders are on their way to the broker."""
         return self.settlement.leaving
+
+    def untold(self) -> bool:
+        """Whether orders are on their way to the broker, or acknowledgements that Redis has not heard."""
+        return self.leaving() > 0 or (self.line.leases is not None and not self.line.leases.tell())
 
     def scheduled(self) -> list[dict[str, object]]:
         """Give the orders that wait for their time, for `inspect scheduled`."""

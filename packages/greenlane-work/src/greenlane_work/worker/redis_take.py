@@ -22,13 +22,12 @@ from queue import Empty
 from time import monotonic, time
 from typing import Any, Final
 
-from kombu.transport.redis import QoS
-from kombu.transport.virtual.base import QoS as VirtualQoS
 from kombu.utils.encoding import bytes_to_str
 from kombu.utils.json import dumps, loads
 from redis.exceptions import NoScriptError
 
 from greenlane_work.headers import DUE, LATER
+from greenlane_work.worker.redis_leases import LeaseQoS, Leases
 
 __all__ = ["put_back", "take_safely"]
 
@@ -39,11 +38,12 @@ _LEAST: Final = (6, 2)
 #: Of a worker with several queues: how late an order in any but the first is seen when nothing else comes.
 _LOOK_S: Final = 0.1
 
-#: KEYS: queues, then the hash and the sorted set of what is not acknowledged; ARGV: seconds since 1970. Gives the
-#: queue's place from 1 and the message. What is no message of kombu's is put aside: it would end every worker.
+#: KEYS: queues, then the hash and the sorted set of what is not acknowledged, and the key of what this worker took
+#: last; ARGV: seconds since 1970, and for how many seconds the latter matters. Gives the queue's place from 1 and the
+#: message. What is no message of kombu's is put aside: it would end every worker.
 _TAKE: Final = """
-local unacked, index = KEYS[#KEYS - 1], KEYS[#KEYS]
-for place = 1, #KEYS - 2 do
+local unacked, index, last = KEYS[#KEYS - 2], KEYS[#KEYS - 1], KEYS[#KEYS]
+for place = 1, #KEYS - 3 do
   local item = redis.call('LINDEX', KEYS[place], -1)
   while item do
     local ok, message = pcall(cjson.decode, item)
@@ -53,6 +53,7 @@ for place = 1, #KEYS - 2 do
       local where = cjson.encode(info['exchange']) .. ',' .. cjson.encode(info['routing_key'])
       redis.call('ZADD', index, ARGV[1], told['delivery_tag'])
       redis.call('HSET', unacked, told['delivery_tag'], '[' .. item .. ',' .. where .. ']')
+      redis.call('SET', last, told['delivery_tag'], 'EX', ARGV[2])
       redis.call('RPOP', KEYS[place])
       return {place, item}
     end
@@ -64,10 +65,10 @@ return false
 """
 
 
-def take_safely(connection: Any) -> None:
-    """Let this connection to Redis, which is not made yet, take orders so."""
+def take_safely(connection: Any, leases: Leases | None = None) -> None:
+    """Let this connection to Redis, which is not made yet, take orders so. None = it takes none."""
     transport = connection.get_transport_cls()
-    channel = type("Channel", (_Taking, transport.Channel), {})
+    channel = type("Channel", (_Taking, transport.Channel), {"leases": leases or Leases()})
     taking = type("Transport", (transport,), {"Channel": channel})
     # `transport_cls` stays a name: `inspect stats` sends it as JSON.
     connection.get_transport_cls = lambda: taking
@@ -92,53 +93,11 @@ def put_back(channel: Any, queue: str) -> None:
                 client.execute_command("EVAL", _PUT_BACK, 2, prefix + waiting, prefix + own, message)
 
 
-class _Restoring(QoS):  # type: ignore[misc] # kombu has no types
-    """Writes down once what is taken, and gives back what dead workers had, without kombu's lock.
-
-    A worker that asks for that lock and dies, or stops waiting for a Redis that hangs, holds it for five minutes:
-    nobody gives anything back meanwhile. Without it two workers may look at once; each order is moved by one of them.
-    """
-
-    #: Of the message that was taken last: it is written down as taken already.
-    taken: str = ""
-
-    def append(self, message: Any, delivery_tag: str) -> None:
-        if delivery_tag == self.taken:
-            VirtualQoS.append(self, message, delivery_tag)
-        else:
-            super().append(message, delivery_tag)
-
-    def ack(self, delivery_tag: str) -> None:
-        if self.channel.closed:  # kombu would look for the address of a connection that has lost it
-            raise ConnectionResetError("the connection to Redis is closed")
-        super().ack(delivery_tag)
-
-    def restore_unacked_once(self, stderr: Any = None) -> None:
-        """Give back what is left when the channel closes. Where Redis is away, its visibility timeout does it.
-
-        Kombu's error would end the worker for a connection that was lost.
-        """
-        try:
-            super().restore_unacked_once(stderr)
-        except Exception:
-            _log.debug("what was not acknowledged comes back after its time", exc_info=True)
-
-    def restore_visible(self, start: int = 0, num: int | None = None, interval: int = 10) -> None:
-        self._vrestore_count += 1
-        if (self._vrestore_count - 1) % (interval or 1):
-            return
-        with self.channel.conn_or_acquire() as client:
-            until_s = time() - self.visibility_timeout
-            for tag in client.zrange(
-                self.unacked_index_key, until_s, 0, desc=True, byscore=True, offset=num and start, num=num
-            ):
-                self.restore_by_tag(tag, client)
-
-
 class _Taking:
     """What a channel of kombu's does otherwise. `Any`: kombu has no types."""
 
-    QoS: Final = _Restoring
+    QoS: Final = LeaseQoS
+    leases: Leases
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         # Before kombu's own, which keeps the method by which replies are read.
@@ -199,8 +158,12 @@ class _Taking:
             first = prefix + self._asked[0]
             connection.send_command("BLMOVE", first, first, "RIGHT", "RIGHT", wait_s)
             return
-        keys = [prefix + key for key in (*self._asked, self.unacked_key, self.unacked_index_key)]
-        connection.send_command("EVALSHA", self._script, len(keys), *keys, time())
+        if self.leases.asked_s:
+            self.leases.compare(self, [])
+        keys = [*self._asked, self.unacked_key, self.unacked_index_key, self.leases.key]
+        keys = [prefix + key for key in keys]
+        self.leases.asked_s = asked_s = time()
+        connection.send_command("EVALSHA", self._script, len(keys), *keys, asked_s, int(self.visibility_timeout) + 1)
 
     def _brpop_read(self: Any, **options: Any) -> bool:
         if self._old:
@@ -208,8 +171,11 @@ class _Taking:
         waited, self._waits = self._waits, False
         try:
             taken = self.client.parse_response(self.client.connection, "BLMOVE" if waited else "EVALSHA", **options)
+            if not waited:
+                asked_s, self.leases.asked_s = self.leases.asked_s, 0.0
         except NoScriptError:
             self._old = None  # Redis was emptied of its scripts: tell it again
+            self.leases.asked_s = 0.0
             raise Empty from None
         except self.connection_errors:
             self.client.connection.disconnect()
@@ -224,8 +190,14 @@ class _Taking:
         queue = self._asked[place - 1].rsplit(self.sep, 1)[0]
         self._queue_cycle.rotate(queue)
         message = loads(bytes_to_str(item))
-        self.qos.taken = message["properties"]["delivery_tag"]
+        tag = message["properties"]["delivery_tag"]
+        if self.qos.comes_again(tag, asked_s):
+            raise Empty
+        self.qos.taken, self.qos.taken_s = tag, asked_s
         self.connection._deliver(message, queue)
+        if tag not in self.qos._delivered:
+            # It came to a consumer that acknowledges nothing: a reply of another worker.
+            self.qos._remove_from_indices(tag).execute()
         return True
 
 

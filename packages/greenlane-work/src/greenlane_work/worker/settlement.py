@@ -120,7 +120,7 @@ class Settlement:
         if verdict is None:
             return False
         reason, said, order.history = verdict  # its message is the first one's, and tells nothing of what was tried
-        self.bury(order, reason, said)
+        self.bury(order, reason, said, logged=True)
         return True
 
     # --- acknowledged -----------------------------------------------------------------------------------------------
@@ -172,19 +172,23 @@ class Settlement:
 
     # --- by a copy --------------------------------------------------------------------------------------------------
 
-    def bury(self, order: Order, reason: str, said: str, error: BaseException | None = None) -> None:
+    def bury(
+        self, order: Order, reason: str, said: str, error: BaseException | None = None, *, logged: bool = False
+    ) -> None:
         """To the dead letters, with its history; acknowledged when the broker has it there.
 
         Args:
             reason: a word for why.
             said: a sentence.
             error: the failure of its task that Celery's tracer has not written down; None = it has, or there is none.
+            logged: an error of this death is in the log already. Who counts errors, as Sentry does, counts it once.
         """
         self._totals.dead += 1
         self._condemned[order.identity] = (reason, said, order.history)
         if len(self._condemned) > _REMEMBERED:
             self._condemned.popitem(last=False)
-        _log.error("order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
+        level = logging.WARNING if logged else logging.ERROR
+        _log.log(level, "order %s at %r goes to the dead letters (%s): %s", order.id, order.key, reason, said)
         queues = self.queues_now
         name = queues.name(order.delivery.message)
         death = Death(reason, checked_reason(said), name, round(time.time(), 3), order.id, order.name, order.history)

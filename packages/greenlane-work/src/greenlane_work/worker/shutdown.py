@@ -75,6 +75,9 @@ class Shutdown:
         """Let what runs end, for so long as it may; the owner goes on acknowledging."""
         self._began = self._began or time.monotonic()
         until = self._began + self._grace_s
+        if connection is None and flow.line.leases is not None:
+            # Celery does not stop the steps of a consumer that is about to connect.
+            self.given_back = flow.give_all_back()
         running = flow.parked.running
         _log.warning(
             "ending: %d orders that were not begun went back, %d running have up to %g s",
@@ -82,7 +85,7 @@ class Shutdown:
         )
         self._wait_while(lambda: flow.parked.running or flow.settlement.unwritten, until, connection)
         self._owner.post(flow.settlement.stop_waiting)
-        self._wait_while(flow.leaving, time.monotonic() + _LETTERS_S, connection)
+        self._wait_while(flow.untold, time.monotonic() + _LETTERS_S, connection)
         self.cut_off = flow.parked.running
         self.stuck = bool(self.cut_off or flow.runner.abandoned())
         if self.cut_off:
