@@ -32,6 +32,7 @@ OBSERVERS = {
     "uvicorn.protocols.http.zttp_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.protocols.http.zttp_h2_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.server": "greenlane.hosts.observed.asgi:place_uvicorn_end",
+    "hypercorn.asyncio.tcp_server": "greenlane.hosts.observed.asgi:place_hypercorn_connection",
     "hypercorn.app_wrappers": "greenlane.hosts.observed.asgi:place_hypercorn",
     "quart.app": "greenlane.hosts.observed.asgi:place_quart",
     "aiohttp.web_protocol": "greenlane.hosts.observed.aiohttp:place",
