@@ -219,10 +219,10 @@ pub fn arrival_on(fd: c_int) -> Option<(u64, bool)> {
 
 /// Bytes are read unseen until recording goes on: no earlier ones must be taken for them.
 pub fn forget_arrivals() {
-    for (known, arrival) in FLAGS.iter().zip(&ARRIVALS) {
+    for (fd, known) in FLAGS.iter().enumerate() {
         if known.load(Ordering::Relaxed) & ACCEPTED != 0 {
             known.fetch_and(!FRESH, Ordering::Relaxed);
-            arrival.store(0, Ordering::Relaxed);
+            ARRIVALS[fd].store(0, Ordering::Relaxed);
         }
     }
 }
@@ -477,4 +477,77 @@ pub fn can_carry(fd: c_int, length: size_t, receive_flags: c_int) -> bool {
     const SAME: c_int =
         libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_PEEK | libc::MSG_NOSIGNAL;
     flags(fd) & STAMPED != 0 && length != 0 && receive_flags & !SAME == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of them forgets what all have noted.
+    static IN_TURNS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    const MS: u64 = 1_000_000;
+    /// No descriptors of the test's own process.
+    const LISTENER: c_int = 50_000;
+    const ONE: c_int = 50_001;
+    const OTHER: c_int = 50_002;
+    const UNSTAMPED: c_int = 50_003;
+    const FORGOTTEN: c_int = 50_004;
+
+    #[test]
+    fn a_request_after_an_hour_arrives_when_its_own_bytes_came() {
+        let _turn = IN_TURNS.lock();
+        let mut now_ns = HOUR_NS;
+        accepted(LISTENER, ONE, now_ns);
+        accepted(LISTENER, OTHER, now_ns);
+        note_arrival(ONE, now_ns + 1, now_ns + 2, now_ns + 3);
+        for _ in 0..3_600 {
+            now_ns += HOUR_NS / 3_600;
+            note_arrival(OTHER, now_ns, now_ns + 1, now_ns + 2);
+        }
+        assert_eq!(arrival_on(ONE), Some((HOUR_NS + 1, true)), "pipelined");
+        assert_eq!(arrival_on(OTHER), Some((now_ns, true)));
+        note_arrival(ONE, now_ns + 5, now_ns + 6, now_ns + 7);
+        assert_eq!(arrival_on(ONE), Some((now_ns + 5, true)));
+        take(ONE, !0); // As `closes` does.
+        assert_eq!(arrival_on(ONE), None);
+    }
+
+    #[test]
+    fn without_a_stamp_the_first_bytes_may_have_waited_since_the_accept_unless_the_read_waited() {
+        let _turn = IN_TURNS.lock();
+        let now_ns = HOUR_NS;
+        accepted(LISTENER, UNSTAMPED, now_ns);
+        let read_ns = now_ns + 50 * MS;
+        note_arrival(UNSTAMPED, 0, read_ns - 1_000, read_ns);
+        assert_eq!(arrival_on(UNSTAMPED), Some((now_ns, false)));
+        note_arrival(UNSTAMPED, 0, 2 * HOUR_NS, 2 * HOUR_NS + 9);
+        assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS + 9, false)));
+        accepted(LISTENER, UNSTAMPED, now_ns);
+        note_arrival(UNSTAMPED, 0, now_ns + 1, 2 * HOUR_NS);
+        assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS, false)));
+    }
+
+    #[test]
+    fn what_was_read_before_the_recording_went_on_is_unknown() {
+        let _turn = IN_TURNS.lock();
+        accepted(LISTENER, FORGOTTEN, HOUR_NS);
+        forget_arrivals();
+        assert_eq!(arrival_on(FORGOTTEN), None);
+        note_arrival(FORGOTTEN, 0, HOUR_NS + 2, HOUR_NS + 3);
+        assert_eq!(
+            arrival_on(FORGOTTEN),
+            Some((HOUR_NS + 3, false)),
+            "not when it was accepted"
+        );
+    }
+
+    #[test]
+    fn a_descriptor_that_was_not_accepted_tells_no_arrival() {
+        assert_eq!(arrival_on(-1), None);
+        assert_eq!(arrival_on(c_int::MAX), None);
+        note_arrival(-1, 1, 2, 3);
+        assert_eq!(arrival_on(50_009), None);
+    }
 }
