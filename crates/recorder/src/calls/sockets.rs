@@ -78,8 +78,14 @@ fn add(fd: c_int, flags: u8) {
     }
 }
 
-fn take(fd: c_int, flags: u8) -> u8 {
-    place(fd).map_or(0, |place| place.fetch_and(!flags, Ordering::Relaxed)) & flags
+fn take(fd: c_int, wanted: u8) -> u8 {
+    // Mostly there is nothing to take, and a look costs less.
+    match place(fd) {
+        Some(place) if flags(fd) & wanted != 0 => {
+            place.fetch_and(!wanted, Ordering::Relaxed) & wanted
+        }
+        _ => 0,
+    }
 }
 
 /// An option's number; None if `fd` has none such.

@@ -53,6 +53,16 @@ def test_what_another_thread_or_process_has_read_has_the_handlers_clock(
     assert not found, "\n".join(found)
 
 
+def test_a_task_that_serves_a_connection_has_each_request_s_own_bytes(
+    start_process: StartProcess, tmp_path: Path, free_port: int
+) -> None:
+    command = [sys.executable, str(SERVED / "unknown.py"), "task_of_connection"]
+    # What it has read before it asks for it does not wake it.
+    server = Server(lambda port: [*command, str(port)], others={"pipelined": "handler", "behind": "handler"})
+    found = faults(compare(server, start_process, tmp_path, free_port), server)
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize("name", ["waitress", "gunicorn.gthread", "uvicorn, httptools, uvloop"])
 @pytest.mark.parametrize("header", [False, True], ids=["kept connections", "X-Request-Start"])
 @pytest.mark.parametrize("proxy", ["nginx", "haproxy"])

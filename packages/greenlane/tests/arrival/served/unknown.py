@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
 import multiprocessing
 import queue
 import socket
@@ -117,6 +119,38 @@ def reading_process(port: int) -> None:
             return near.recv()  # type: ignore[no-any-return]
 
     reading_thread(port, in_child)
+
+
+async def _serve_connection(app: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            writer.write(with_head(message["body"]))
+            await writer.drain()
+
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
+            scope = {"type": "http", "method": "GET", "path": path_of(head), "headers": [], "http_version": "1.1"}
+            await app(scope, receive, send)
+            await reader.readexactly(int(length or 0))
+    writer.close()
+
+
+def task_of_connection(port: int) -> None:
+    """An ASGI server of one's own: the task of a connection calls the application, under the middleware."""
+    from greenlane.hosts.asgi import Greenlane
+
+    app = Greenlane(clocked.asgi, host="foreign")
+
+    async def serve() -> None:
+        server = await asyncio.start_server(functools.partial(_serve_connection, app), "127.0.0.1", port)
+        await server.serve_forever()
+
+    asyncio.run(serve())
 
 
 if __name__ == "__main__":
