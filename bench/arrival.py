@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[1] / "packages/greenlane"))
 
 from tests.arrival.client import KINDS  # the path comes first
-from tests.arrival.compared import Compared, compare
+from tests.arrival.compared import Comparison, compare
 from tests.arrival.servers import SERVERS, missing
 
 from tests.child import Child, free_port
@@ -33,9 +33,9 @@ from tests.child import Child, free_port
 SCHEMA = "greenlane.arrival/1"
 
 
-def measured(name: str, rounds: int) -> list[Compared]:
-    """Ask a server in so many processes of its own."""
-    rows: list[Compared] = []
+def measured(name: str, rounds: int) -> list[Comparison]:
+    """Ask a server, in a new process each round."""
+    rows: list[Comparison] = []
     for _ in range(rounds):
         with contextlib.ExitStack() as running, tempfile.TemporaryDirectory(prefix="greenlane-arrival-") as folder:
 
@@ -48,7 +48,7 @@ def measured(name: str, rounds: int) -> list[Compared]:
     return rows
 
 
-def row_of(name: str, kind: str, rows: list[Compared]) -> dict[str, object]:
+def row_of(name: str, kind: str, rows: list[Comparison]) -> dict[str, object]:
     """What is printed of one kind of connection."""
     worst = max(rows, key=lambda row: abs(row.error_ns))
     return {
@@ -57,7 +57,7 @@ def row_of(name: str, kind: str, rows: list[Compared]) -> dict[str, object]:
         "requests": len(rows),
         "clock": "+".join(sorted({row.job.clock for row in rows})),
         "worst_ms": round(worst.error_ns / 1e6, 2),
-        "arrival_ms": round(max((row.job.arrival_ns - row.asked.sent_ns for row in rows), key=abs) / 1e6, 2),
+        "arrival_ms": round(max((row.job.arrival_ns - row.exchange.sent_ns for row in rows), key=abs) / 1e6, 2),
         "off": sum(not row.is_near for row in rows),
     }
 
@@ -76,7 +76,7 @@ def main() -> int:
     found = []
     for name in names:
         rows = measured(name, arguments.rounds)
-        of_kinds = [row_of(name, kind, [row for row in rows if row.asked.kind == kind]) for kind in KINDS]
+        of_kinds = [row_of(name, kind, [row for row in rows if row.exchange.kind == kind]) for kind in KINDS]
         found += of_kinds
         if not arguments.json:
             clocks = "+".join(sorted({row.job.clock for row in rows}))

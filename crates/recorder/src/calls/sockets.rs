@@ -45,7 +45,7 @@ static FLAGS: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
 /// so. Before the first ones: when it was accepted. 0 = nobody has seen it.
 ///
 /// The last ones, as a request begins when its head is whole, and the kernel stamps the last byte of what is read. They
-/// are of this connection, so no other one's are taken for them, whoever reads and however long ago.
+/// are of this connection, so no other one's are taken for them, on any thread and after any time.
 static ARRIVALS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Whether stamps are wanted.
 static WANTED: AtomicBool = AtomicBool::new(false);

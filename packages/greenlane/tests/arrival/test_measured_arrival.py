@@ -23,11 +23,11 @@ def test_each_latency_is_the_client_s_own(
 ) -> None:
     server = SERVERS[name]
     if missing(server):
-        pytest.skip(f"pip install {' '.join(missing(server))}")
+        pytest.skip(f"needs {' '.join(missing(server))}")
     rows = compare(server, start_process, tmp_path, free_port)
     far = [
-        f"{row.asked.kind}: {row.error_ns / 1e6:+.1f} of {row.client_ns / 1e6:.1f} ms ({row.job.clock})"
+        f"{row.exchange.kind}: {row.error_ns / 1e6:+.1f} of {row.client_ns / 1e6:.1f} ms ({row.job.clock})"
         for row in rows
-        if not row.is_near and row.asked.kind not in server.late
+        if not row.is_near and row.exchange.kind not in server.apart
     ]
     assert not far, "\n".join(far)

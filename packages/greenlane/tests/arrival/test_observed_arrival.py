@@ -19,7 +19,7 @@ def test_no_request_arrives_before_it_was_sent(
 ) -> None:
     server = SERVERS[name]
     if missing(server):
-        pytest.skip(f"pip install {' '.join(missing(server))}")
+        pytest.skip(f"needs {' '.join(missing(server))}")
     rows = compare(server, start_process, tmp_path, free_port)
     found = faults(rows, server)
     assert not found, "\n".join(found)

@@ -18,7 +18,7 @@ import clocked
 from greenlane import record
 from greenlane.hosts.observed.wsgi import observed
 
-#: What a foreign server calls: an application under observation, without a word of the connection.
+#: What a foreign server calls: an application under observation. Its environ names no connection.
 APPLICATION = observed(clocked.wsgi, "foreign")
 
 
