@@ -53,10 +53,11 @@ def test_what_another_thread_or_process_has_read_has_the_handlers_clock(
     assert not found, "\n".join(found)
 
 
+@pytest.mark.parametrize("how", ["task_of_connection", "task_of_request"])
 def test_a_task_that_serves_a_connection_has_each_request_s_own_bytes(
-    start_process: StartProcess, tmp_path: Path, free_port: int
+    how: str, start_process: StartProcess, tmp_path: Path, free_port: int
 ) -> None:
-    command = [sys.executable, str(SERVED / "unknown.py"), "task_of_connection"]
+    command = [sys.executable, str(SERVED / "unknown.py"), how]
     # What it has read before it asks for it does not wake it.
     server = Server(lambda port: [*command, str(port)], others={"pipelined": "handler", "behind": "handler"})
     found = faults(compare(server, start_process, tmp_path, free_port), server)

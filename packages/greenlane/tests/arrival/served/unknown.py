@@ -121,7 +121,9 @@ def reading_process(port: int) -> None:
     reading_thread(port, in_child)
 
 
-async def _serve_connection(app: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_connection(
+    app: Any, in_task: bool, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b""}
 
@@ -135,22 +137,33 @@ async def _serve_connection(app: Any, reader: asyncio.StreamReader, writer: asyn
             head = await reader.readuntil(b"\r\n\r\n")
             length = head.lower().partition(b"content-length: ")[2].split(b"\r\n")[0]
             scope = {"type": "http", "method": "GET", "path": path_of(head), "headers": [], "http_version": "1.1"}
-            await app(scope, receive, send)
+            called = app(scope, receive, send)
+            if in_task:
+                called = asyncio.create_task(called)
+            else:
+                await called
             await reader.readexactly(int(length or 0))
+            if in_task:
+                await called
     writer.close()
 
 
-def task_of_connection(port: int) -> None:
+def task_of_connection(port: int, *, in_task: bool = False) -> None:
     """An ASGI server of one's own: the task of a connection calls the application, under the middleware."""
     from greenlane.hosts.asgi import Greenlane
 
     app = Greenlane(clocked.asgi, host="foreign")
 
     async def serve() -> None:
-        server = await asyncio.start_server(functools.partial(_serve_connection, app), "127.0.0.1", port)
+        server = await asyncio.start_server(functools.partial(_serve_connection, app, in_task), "127.0.0.1", port)
         await server.serve_forever()
 
     asyncio.run(serve())
+
+
+def task_of_request(port: int) -> None:
+    """The same with a task for each request, which the connection's task makes."""
+    task_of_connection(port, in_task=True)
 
 
 if __name__ == "__main__":
