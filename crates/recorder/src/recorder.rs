@@ -1,5 +1,6 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
+use crate::calls::sockets;
 use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
@@ -158,7 +159,6 @@ impl Recorder {
         if running == job {
             strand::attach_at(NO_JOB, at_ns);
         }
-        strand::with_unit(|unit| unit.arrival_ns = 0);
         strand::emit(Event::JobClose { at_ns, job, status });
     }
 
@@ -170,12 +170,11 @@ impl Recorder {
         strand::attach(job)
     }
 
-    fn arrival(&self) -> (u64, &'static str) {
-        let arrival = strand::with_unit(|unit| (unit.arrival_ns, unit.arrival_exact));
-        match arrival {
-            Some((at_ns, true)) if at_ns != 0 => (at_ns, "kernel"),
-            Some((at_ns, false)) if at_ns != 0 => (at_ns, "accept"),
-            _ => (0, "handler"),
+    fn arrival(&self, fd: i32) -> (u64, &'static str) {
+        match sockets::arrival_on(fd).filter(|_| on()) {
+            Some((at_ns, true)) => (at_ns, "kernel"),
+            Some((at_ns, false)) => (at_ns, "accept"),
+            None => (0, "handler"),
         }
     }
 
@@ -339,6 +338,7 @@ fn forget_open_jobs() {
     let first = NEXT_JOB.load(Ordering::Relaxed);
     FIRST_JOB.store(first, Ordering::Relaxed);
     locked(&desk().live).follow_from(first);
+    sockets::forget_arrivals();
 }
 
 fn mark(what: &str) {

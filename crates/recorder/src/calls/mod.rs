@@ -33,5 +33,5 @@ mod realtime;
 mod redirected;
 mod redirection;
 mod replacements;
-mod sockets;
+pub(crate) mod sockets;
 mod symbols;

@@ -14,6 +14,7 @@
 use super::errno::Errno;
 use super::originals::real;
 use super::{realtime, symbols};
+use crate::strand;
 use crate::switch::on;
 use greenlane_process::forks;
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
@@ -40,7 +41,12 @@ const UNSURE: u8 = 16;
 const CHECKED: u8 = 32;
 
 static FLAGS: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
-static ACCEPTED_NS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
+/// Of an accepted connection: when the bytes came that were read from it last, ns, twice; one more if the kernel says
+/// so. Before the first ones: when it was accepted. 0 = nobody has seen it.
+///
+/// The last ones, as a request begins when its head is whole, and the kernel stamps the last byte of what is read. They
+/// are of this connection, so no other one's are taken for them, whoever reads and however long ago.
+static ARRIVALS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Whether stamps are wanted.
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// Whether any socket was ever stamped.
@@ -72,8 +78,14 @@ fn add(fd: c_int, flags: u8) {
     }
 }
 
-fn take(fd: c_int, flags: u8) -> u8 {
-    place(fd).map_or(0, |place| place.fetch_and(!flags, Ordering::Relaxed)) & flags
+fn take(fd: c_int, wanted: u8) -> u8 {
+    // Mostly there is nothing to take, and a look costs less.
+    match place(fd) {
+        Some(place) if flags(fd) & wanted != 0 => {
+            place.fetch_and(!wanted, Ordering::Relaxed) & wanted
+        }
+        _ => 0,
+    }
 }
 
 /// An option's number; None if `fd` has none such.
@@ -166,7 +178,7 @@ fn look_after_recvmsg(fd: c_int) {
 /// `fd` came from `accept` on `listener` at `now_ns`.
 pub fn accepted(listener: c_int, fd: c_int, now_ns: u64) {
     let Some(place) = place(fd) else { return };
-    ACCEPTED_NS[fd as usize].store(now_ns, Ordering::Relaxed);
+    ARRIVALS[fd as usize].store(now_ns << 1, Ordering::Relaxed);
     let inherited = flags(listener) & (STAMPED | REFUSED);
     let unsure = if inherited & STAMPED != 0 { UNSURE } else { 0 };
     place.store(ACCEPTED | FRESH | inherited | unsure, Ordering::Relaxed);
@@ -176,12 +188,48 @@ pub fn accepted(listener: c_int, fd: c_int, now_ns: u64) {
     }
 }
 
-/// When the first bytes of a request came, by what is known without a stamp: accepted, or read just now.
-pub fn came_without_stamp(fd: c_int, now_ns: u64) -> u64 {
-    if take(fd, FRESH) != 0 {
-        ACCEPTED_NS[fd as usize].load(Ordering::Relaxed)
-    } else {
-        now_ns
+/// A read of this long has waited for its bytes.
+const WAITED_NS: u64 = 50_000;
+
+/// Bytes were read from the accepted `fd` by a call from `from_ns` to `to_ns`; `stamp_ns`: when the kernel got them, 0 =
+/// it does not say.
+///
+/// The first ones without a stamp came after the connection was accepted, and after what the reader has waited for: else
+/// they may have waited for it, as in a pool's queue.
+pub fn note_arrival(fd: c_int, stamp_ns: u64, from_ns: u64, to_ns: u64) {
+    let Some(place) = usize::try_from(fd).ok().and_then(|fd| ARRIVALS.get(fd)) else {
+        return;
+    };
+    let first = take(fd, FRESH) != 0 && to_ns.saturating_sub(from_ns) < WAITED_NS;
+    let arrival = match (stamp_ns, first) {
+        (0, false) => to_ns << 1,
+        (0, true) => {
+            let since_ns = strand::last_poll_ns().min(to_ns) << 1;
+            place.load(Ordering::Relaxed).max(since_ns)
+        }
+        (stamp_ns, _) => stamp_ns << 1 | 1,
+    };
+    place.store(arrival, Ordering::Relaxed);
+}
+
+/// When the request came whose bytes were read from `fd` last, and whether the kernel says so; None = unknown.
+pub fn arrival_on(fd: c_int) -> Option<(u64, bool)> {
+    if flags(fd) & ACCEPTED == 0 {
+        return None;
+    }
+    match ARRIVALS[fd as usize].load(Ordering::Relaxed) {
+        0 => None,
+        arrival => Some((arrival >> 1, arrival & 1 == 1)),
+    }
+}
+
+/// Bytes are read unseen until recording goes on: no earlier ones must be taken for them.
+pub fn forget_arrivals() {
+    for (fd, known) in FLAGS.iter().enumerate() {
+        if known.load(Ordering::Relaxed) & ACCEPTED != 0 {
+            known.fetch_and(!FRESH, Ordering::Relaxed);
+            ARRIVALS[fd].store(0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -435,4 +483,77 @@ pub fn can_carry(fd: c_int, length: size_t, receive_flags: c_int) -> bool {
     const SAME: c_int =
         libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_PEEK | libc::MSG_NOSIGNAL;
     flags(fd) & STAMPED != 0 && length != 0 && receive_flags & !SAME == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of them forgets what all have noted.
+    static IN_TURNS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    const MS: u64 = 1_000_000;
+    /// No descriptors of the test's own process.
+    const LISTENER: c_int = 50_000;
+    const ONE: c_int = 50_001;
+    const OTHER: c_int = 50_002;
+    const UNSTAMPED: c_int = 50_003;
+    const FORGOTTEN: c_int = 50_004;
+
+    #[test]
+    fn a_request_after_an_hour_arrives_when_its_own_bytes_came() {
+        let _turn = IN_TURNS.lock();
+        let mut now_ns = HOUR_NS;
+        accepted(LISTENER, ONE, now_ns);
+        accepted(LISTENER, OTHER, now_ns);
+        note_arrival(ONE, now_ns + 1, now_ns + 2, now_ns + 3);
+        for _ in 0..3_600 {
+            now_ns += HOUR_NS / 3_600;
+            note_arrival(OTHER, now_ns, now_ns + 1, now_ns + 2);
+        }
+        assert_eq!(arrival_on(ONE), Some((HOUR_NS + 1, true)), "pipelined");
+        assert_eq!(arrival_on(OTHER), Some((now_ns, true)));
+        note_arrival(ONE, now_ns + 5, now_ns + 6, now_ns + 7);
+        assert_eq!(arrival_on(ONE), Some((now_ns + 5, true)));
+        take(ONE, !0); // As `closes` does.
+        assert_eq!(arrival_on(ONE), None);
+    }
+
+    #[test]
+    fn without_a_stamp_the_first_bytes_may_have_waited_since_the_accept_unless_the_read_waited() {
+        let _turn = IN_TURNS.lock();
+        let now_ns = HOUR_NS;
+        accepted(LISTENER, UNSTAMPED, now_ns);
+        let read_ns = now_ns + 50 * MS;
+        note_arrival(UNSTAMPED, 0, read_ns - 1_000, read_ns);
+        assert_eq!(arrival_on(UNSTAMPED), Some((now_ns, false)));
+        note_arrival(UNSTAMPED, 0, 2 * HOUR_NS, 2 * HOUR_NS + 9);
+        assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS + 9, false)));
+        accepted(LISTENER, UNSTAMPED, now_ns);
+        note_arrival(UNSTAMPED, 0, now_ns + 1, 2 * HOUR_NS);
+        assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS, false)));
+    }
+
+    #[test]
+    fn what_was_read_before_the_recording_went_on_is_unknown() {
+        let _turn = IN_TURNS.lock();
+        accepted(LISTENER, FORGOTTEN, HOUR_NS);
+        forget_arrivals();
+        assert_eq!(arrival_on(FORGOTTEN), None);
+        note_arrival(FORGOTTEN, 0, HOUR_NS + 2, HOUR_NS + 3);
+        assert_eq!(
+            arrival_on(FORGOTTEN),
+            Some((HOUR_NS + 3, false)),
+            "not when it was accepted"
+        );
+    }
+
+    #[test]
+    fn a_descriptor_that_was_not_accepted_tells_no_arrival() {
+        assert_eq!(arrival_on(-1), None);
+        assert_eq!(arrival_on(c_int::MAX), None);
+        note_arrival(-1, 1, 2, 3);
+        assert_eq!(arrival_on(50_009), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from tests.arrival.servers import SERVED, Server
 from tests.hosts.observed import Service
 
 from greenlane_tools.reader import Job
-from tests.fixtures import StartProcess
+from tests.child import Child
 
 __all__ = ["Compared", "compare", "faults"]
 
@@ -46,12 +46,12 @@ class Compared:
         return abs(self.error_ns) <= max(2 * _MS, self.client_ns // 20)
 
 
-def compare(server: Server, start: StartProcess, folder: Path, port: int, *, ask: int = 0) -> list[Compared]:
+def compare(server: Server, start: Callable[..., Child], folder: Path, port: int, *, ask: int = 0) -> list[Compared]:
     """Ask a recorded server on each kind of connection, and give each request with its job.
 
     Args:
         server: it.
-        start: the fixture `start_process`.
+        start: starts its process, as the fixture `start_process` does.
         folder: an empty one.
         port: a free one.
         ask: the port of a proxy before it; 0 = none.
@@ -75,19 +75,18 @@ def faults(rows: Iterable[Compared], server: Server) -> list[str]:
     An arrival lies between the client's send and the handler's first instruction, a job's end after the handler's
     last one; and where an arrival cannot be known, its clock says so.
     """
-    found = []
+    found: dict[str, list[float]] = {}
     for row in rows:
         asked, job = row.asked, row.job
-        clock = server.clock_of(asked.kind)
+        clocks = server.clocks(asked.kind)
         wrong = {
-            "arrived before it was sent": asked.began_ns - job.arrival_ns - _CLOCKS_NS,
-            "arrived after its handler had begun": job.arrival_ns - asked.handler_ns,
+            f"{job.clock}: arrived before it was sent": asked.began_ns - job.arrival_ns - _CLOCKS_NS,
+            f"{job.clock}: arrived after its handler had begun": job.arrival_ns - asked.handler_ns,
             "ended before its handler": asked.handled_ns - job.end_ns,
             "ended long after its answer": job.end_ns - asked.last_ns - _BUSY_NS,
+            f"clock {job.clock}, expected {clocks[0]}": int(job.clock not in clocks),
         }
-        found += [
-            f"{asked.kind}: {what}, by {ns / _MS:.1f} ms ({row.job.clock})" for what, ns in wrong.items() if ns > 0
-        ]
-        if job.clock != clock:
-            found.append(f"{asked.kind}: clock {job.clock}, expected {clock}")
-    return found
+        for what, ns in wrong.items():
+            if ns > 0:
+                found.setdefault(f"{asked.kind}: {what}", []).append(ns / _MS)
+    return [f"{what}: {len(ms)} requests, by {max(ms):.1f} ms" for what, ms in found.items()]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SERVED", "SERVERS", "Server"]
+__all__ = ["SERVED", "SERVERS", "Server", "missing"]
 
 #: The applications: on the server's import path, and where it runs.
 SERVED: Final = Path(__file__).with_name("served")
@@ -22,14 +23,24 @@ class Server:
     command: Callable[[int], list[str]]
     #: The clock that its arrivals have.
     clock: str = "kernel"
-    #: The same for kinds of connections where it is another one.
-    clocks: Mapping[str, str] = field(default_factory=dict)
-    #: Distributions that it needs; without them its tests are left out.
+    #: Another one that some of them have, by kind of connection.
+    others: Mapping[str, str] = field(default_factory=dict)
+    #: Kinds of connections whose requests it reads later than they come: its clock is "accept".
+    late: tuple[str, ...] = ()
+    #: Modules that it needs; without them its tests are left out.
     needs: tuple[str, ...] = ()
 
-    def clock_of(self, kind: str) -> str:
-        """Name the clock of arrivals on this kind of connection."""
-        return self.clocks.get(kind, self.clock)
+    def clocks(self, kind: str) -> tuple[str, ...]:
+        """Name the clocks that arrivals on this kind of connection may have.
+
+        The kernel does not stamp what it got before it was asked to: for a server's first connections.
+        """
+        return (self.clock, *(("accept",) if self.clock == "kernel" else ()), self.others.get(kind, self.clock))
+
+
+def missing(server: Server) -> list[str]:
+    """Name the modules that it needs and that are not installed."""
+    return [name for name in server.needs if importlib.util.find_spec(name) is None]
 
 
 def _module(name: str, *options: str) -> Callable[[int], list[str]]:
@@ -53,7 +64,10 @@ SERVERS: Final[Mapping[str, Server]] = {
     "gunicorn.sync": Server(_gunicorn("-k", "sync")),
     "gunicorn.gthread": Server(_gunicorn("-k", "gthread", "--threads", "3")),
     "gunicorn.gevent": Server(_gunicorn("-k", "gevent"), needs=("gevent",)),
-    "greenlane.hosts.gunicorn": Server(_gunicorn("-k", "greenlane.hosts.gunicorn.Worker"), clock="accept"),
+    "gunicorn.asgi": Server(_gunicorn("-k", "asgi", app="clocked:asgi")),
+    "greenlane.hosts.gunicorn": Server(
+        _gunicorn("-k", "greenlane.hosts.gunicorn.Worker"), clock="accept", late=("pipelined", "behind")
+    ),
     "http.server": Server(_run("http_server")),
     "wsgiref": Server(_run("wsgiref")),
     "werkzeug": Server(_run("werkzeug"), needs=("werkzeug", "flask")),

@@ -1,4 +1,5 @@
-"""uvicorn and hypercorn observed: each HTTP request is a job, from the arrival of its bytes to the end of its response.
+"""uvicorn, hypercorn and gunicorn's own ASGI worker observed: each HTTP request is a job, from the arrival of its bytes
+to the end of its response.
 
 uvicorn in all its forms: `uvicorn app:app`, `uvicorn.run`, gunicorn with `uvicorn.workers.UvicornWorker`; h11 and
 httptools; asyncio and uvloop. Several requests that wait on one connection arrive when their bytes did.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final
 
@@ -21,10 +23,19 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import method_of, mount, no_route
 from greenlane.probes.wrapping import Make
 
-__all__ = ["place_hypercorn", "place_quart", "place_uvicorn", "place_uvicorn_end"]
+__all__ = [
+    "place_gunicorn",
+    "place_hypercorn",
+    "place_hypercorn_connection",
+    "place_quart",
+    "place_uvicorn",
+    "place_uvicorn_end",
+]
 
 _recorder: Final = Recorder()
 _UNKNOWN: Final = (0, "handler")
+#: The stream writer of the connection that a task of hypercorn serves.
+_CONNECTION: Final[ContextVar[Any]] = ContextVar("_CONNECTION", default=None)
 
 
 def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
@@ -46,8 +57,8 @@ def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[
 
 def _data_received(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
     def data_received(self: Any, data: bytes) -> None:
-        if not silent and _recorder.recording():
-            self._greenlane_arrival = Steps.arrival()
+        if not silent:
+            self._greenlane_arrival = Steps.arrival()  # unknown while nothing is recorded: not an earlier one's
         original(self, data)
 
     return data_received
@@ -86,6 +97,29 @@ def place_uvicorn_end(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.Server, "shutdown", make)
 
 
+def place_hypercorn_connection(patches: Patches, module: ModuleType) -> None:
+    """Note which connection a task serves, in `hypercorn.asyncio.tcp_server`."""
+
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def run(self: Any) -> Any:
+            if not silent:
+                _CONNECTION.set(self.writer)
+            return original(self)
+
+        return run
+
+    patches.replace(module.TCPServer, "run", make)
+
+
+def _arrival(transport: Any, scope: Any) -> tuple[int, str]:
+    """Of a request that begins now; its task may have been made when the answer before it had been sent."""
+    connection = None if transport is None else transport.get_extra_info("socket")
+    # Streams of HTTP/2 are read while others wait.
+    if connection is None or not scope.get("http_version", "").startswith("1"):
+        return Steps.arrival()
+    return _recorder.arrival(connection.fileno())
+
+
 def place_hypercorn(patches: Patches, module: ModuleType) -> None:
     """Place the observer in `hypercorn.app_wrappers`."""
 
@@ -97,11 +131,33 @@ def place_hypercorn(patches: Patches, module: ModuleType) -> None:
             def call(scope: Any, receive: Any, send: Any) -> Any:
                 return original(self, scope, receive, send, *more)
 
-            return observed(call, "hypercorn", Steps.arrival(), scope, receive, send)
+            return observed(call, "hypercorn", _arrival(_CONNECTION.get(), scope), scope, receive, send)
 
         return __call__
 
     patches.replace(module.ASGIWrapper, "__call__", make)
+
+
+def place_gunicorn(patches: Patches, module: ModuleType) -> None:
+    """Place the observer in `gunicorn.asgi.protocol`, of gunicorn's own ASGI worker."""
+
+    def make(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            if silent:
+                return
+            app = self.app
+
+            def call(scope: Any, receive: Any, send: Any) -> Any:
+                if silent or not _recorder.recording():
+                    return app(scope, receive, send)
+                return observed(app, "gunicorn.asgi", _arrival(self.transport, scope), scope, receive, send)
+
+            self.app = call
+
+        return __init__
+
+    patches.replace(module.ASGIProtocol, "__init__", make)
 
 
 def place_quart(patches: Patches, module: ModuleType) -> None:

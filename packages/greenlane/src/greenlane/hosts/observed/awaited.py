@@ -20,6 +20,7 @@ __all__ = ["OBSERVERS", "UNOBSERVED", "start_when_needed"]
 #: Module of a host -> what observes it: loaded, and placed, when the program imports that host.
 OBSERVERS = {
     "gunicorn.workers.base": "greenlane.hosts.observed.gunicorn:place",
+    "gunicorn.asgi.protocol": "greenlane.hosts.observed.asgi:place_gunicorn",
     "http.server": "greenlane.hosts.observed.http_server:place",
     "wsgiref.simple_server": "greenlane.hosts.observed.wsgi_servers:place_wsgiref",
     "waitress.server": "greenlane.hosts.observed.wsgi_servers:place_waitress",
@@ -33,6 +34,7 @@ OBSERVERS = {
     "uvicorn.protocols.http.zttp_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.protocols.http.zttp_h2_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.server": "greenlane.hosts.observed.asgi:place_uvicorn_end",
+    "hypercorn.asyncio.tcp_server": "greenlane.hosts.observed.asgi:place_hypercorn_connection",
     "hypercorn.app_wrappers": "greenlane.hosts.observed.asgi:place_hypercorn",
     "quart.app": "greenlane.hosts.observed.asgi:place_quart",
     "aiohttp.web_protocol": "greenlane.hosts.observed.aiohttp:place",
