@@ -104,22 +104,13 @@ def mount(path: str, parameters: Mapping[str, str] | None = None) -> str:
         path: as the application was reached.
         parameters: names of segments by their text, such as {"12": "{tenant}"}.
     """
-    words = _words(path) if not parameters else _named_words(path, parameters)
-    if words and words not in _mounts:
-        if len(_mounts) >= _MOST_MOUNTS:
-            return "/*"
-        _mounts.add(words)
+    names = parameters or {}
+    texts = (names.get(word) or (word if _MOUNT_WORD.fullmatch(word) else "*") for word in path.split("/") if word)
+    words = "".join(f"/{text}" for text in texts)
+    if len(_mounts) >= _MOST_MOUNTS and words not in _mounts:
+        return "/*" if words else ""
+    _mounts.add(words)
     return words
-
-
-def _named_words(path: str, names: Mapping[str, str]) -> str:
-    words = (names.get(word) or (word if _MOUNT_WORD.fullmatch(word) else "*") for word in path.split("/") if word)
-    return "".join(f"/{word}" for word in words)
-
-
-@functools.lru_cache(_REMEMBERED_PATHS)
-def _words(path: str) -> str:
-    return _named_words(path, {})
 
 
 def no_route(mounted: str) -> str:
@@ -259,7 +250,7 @@ def _tornado_application(patches: Patches, module: ModuleType) -> None:
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def get_handler_delegate(self: Any, request: Any, target_class: Any, *more: Any, **named: Any) -> Any:
             fallbacks = (module.ErrorHandler, self.settings.get("default_handler_class"))
-            if target_class in fallbacks and not silent and phase.active():
+            if not silent and target_class in fallbacks and phase.active():
                 _tell(request.method, None, None)
             return original(self, request, target_class, *more, **named)
 
