@@ -242,8 +242,7 @@ def _tornado_rule(patches: Patches, module: ModuleType) -> None:
 def _tornado_application(patches: Patches, module: ModuleType) -> None:
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def get_handler_delegate(self: Any, request: Any, target_class: Any, *more: Any, **named: Any) -> Any:
-            fallback = self.settings.get("default_handler_class")
-            if not silent and target_class in (module.ErrorHandler, fallback) and phase.active():
+            if not silent and target_class in (module.ErrorHandler, self.settings.get("default_handler_class")):
                 _tell(request.method, None, None)
             return original(self, request, target_class, *more, **named)
 
