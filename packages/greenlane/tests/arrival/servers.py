@@ -109,4 +109,7 @@ SERVERS: Final[Mapping[str, Server]] = {
         _module("hypercorn", "clocked:quart()", "-b", "127.0.0.1:{port}"), needs=("hypercorn", "quart")
     ),
     "aiohttp": Server(_run("aiohttp"), needs=("aiohttp",)),
+    "gevent.pywsgi": Server(_run("pywsgi"), needs=("gevent",)),
+    "gunicorn.gevent, pywsgi": Server(_gunicorn("-k", "gevent_pywsgi"), needs=("gevent",)),
+    "tornado": Server(_run("tornado"), needs=("tornado",)),
 }

@@ -34,10 +34,13 @@ SERVICES = {
     "gevent": (*GUNICORN, "127.0.0.1:{port}", "-k", "gevent", f"{APPS}:wsgi"),
     "uvicorn": ("-m", "uvicorn", "--loop", "asyncio", "--port", "{port}", "--log-level", "warning", f"{APPS}:asgi"),
     "uvloop": ("-m", "uvicorn", "--loop", "uvloop", "--port", "{port}", "--log-level", "warning", f"{APPS}:asgi"),
+    "pywsgi": ("-m", APPS, "pywsgi", "{port}"),
+    "tornado": ("-m", APPS, "tornado", "{port}"),
 }
 PATHS = os.pathsep.join(entry for entry in sys.path if Path(entry, "tests").is_dir())
 #: What `docs/guest.md` says that stays behind each of them.
 LEFT = {"gthread": "record wsgi", "gevent": "record gevent", "uvicorn": "record asyncio", "uvloop": "record uvloop"}
+LEFT.update(pywsgi="record gevent", tornado="record asyncio")
 
 
 class Load:

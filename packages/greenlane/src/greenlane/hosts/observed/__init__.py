@@ -7,10 +7,10 @@
 |---|---|---|
 | gunicorn (sync, gthread, gevent, asgi) | a request | header, else the kernel's stamp of its bytes |
 | werkzeug (`flask run`), wsgiref, `http.server` | a request | likewise |
-| waitress, cheroot | a request | likewise |
+| waitress, cheroot, gevent.pywsgi | a request | likewise |
 | uvicorn, hypercorn (any ASGI application) | a request | header, else the kernel's stamp of its bytes |
-| aiohttp's server | a request | likewise |
+| aiohttp's server, tornado | a request | likewise |
 | Celery worker (prefork, gevent, threads) | a task | when it was published, or its ETA |
 
-A program without a host has no jobs of its own: `greenlane.record.job` makes them.
+A WebSocket is no job. A program without a host has no jobs of its own: `greenlane.record.job` makes them.
 """
