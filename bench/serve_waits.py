@@ -121,13 +121,13 @@ class Load:
     """What comes beside the probes."""
 
     what: str
-    #: (requests a second, path), for so many seconds each, in turns.
+    #: (requests a second, path), for `turn_s` each.
     turns: tuple[tuple[float, str], ...]
     turn_s: float = 1e9
-    #: At most so many are open: for what lasts as long as the run.
+    #: Most that are open: for what lasts as long as the run.
     most: int = 10**9
     environ: tuple[tuple[str, str], ...] = ()
-    #: SIGHUP after so many seconds.
+    #: When SIGHUP is sent, from the start; 0 = never.
     hup_s: float = 0.0
     #: The probes begin with the process, not when it serves.
     from_start: bool = False

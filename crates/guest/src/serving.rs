@@ -20,14 +20,7 @@ pub struct AtOnce(CoreAtOnce);
 impl AtOnce {
     #[new]
     #[pyo3(signature = (*, busy, least, most, gap_ns, window_ns, first))]
-    fn new(
-        busy: f64,
-        least: u32,
-        most: u32,
-        gap_ns: u64,
-        window_ns: u64,
-        first: u32,
-    ) -> Self {
+    fn new(busy: f64, least: u32, most: u32, gap_ns: u64, window_ns: u64, first: u32) -> Self {
         let rule = AtOnceRule {
             busy,
             least,
@@ -43,14 +36,7 @@ impl AtOnce {
     }
 
     #[pyo3(signature = (span, *, jobs, blocked_ns, wakes, late_ns))]
-    fn look(
-        &mut self,
-        span: Times,
-        jobs: u64,
-        blocked_ns: u64,
-        wakes: u64,
-        late_ns: u64,
-    ) -> bool {
+    fn look(&mut self, span: Times, jobs: u64, blocked_ns: u64, wakes: u64, late_ns: u64) -> bool {
         let did = Did {
             jobs,
             blocked_ns,

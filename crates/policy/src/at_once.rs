@@ -1,9 +1,9 @@
 //! How many requests a worker gets at once, from what its requests do.
 //!
 //! More than keep it busy would wait inside it, where nobody can reorder them, refuse them or give them to another
-//! worker; fewer leave it idle. So a worker whose CPU is busy gets the smallest number that keeps it so: of its time so
-//! much was CPU, and on average so many of its requests were blocked. Both count while they happen, and not when a
-//! request ends: who ends slowly, or never, is known from the start. Blocked is until the reply is *there*: until the
+//! worker; fewer leave it idle. So a worker whose CPU is busy gets the smallest number that keeps it so, by its CPU time and
+//! the time for which its requests were blocked. Both count while they happen, and not when a request ends: one that ends
+//! slowly, or never, is known from its start. Blocked is until the reply is *there*: until the
 //! code goes on would contain the wait that the number itself brings about, and confirm whatever number is set.
 //!
 //! A worker whose CPU has time to spare gets room instead: what it has only waits, and must not keep anybody out.
@@ -84,7 +84,7 @@ const KEPT: f64 = 0.75;
 /// A worker that is busy for a smaller part of the time has room for more. Lower than `BUSY`, so that a busy one does not
 /// seem idle for a tenth of a second; in between the model decides.
 const IDLE: f64 = 0.75;
-/// A wait for a core counts up to so many times the CPU: on a busy machine a thread waits as long for a moment's work as
+/// A wait for a core counts up to this many times the CPU: on a busy machine a thread waits as long for a moment's work as
 /// for a lot, and one that wakes up now and then is idle all the same. Arbitrary: five who share a core.
 const STARVED: u64 = 4;
 /// Looks in a row that must find it idle: a thread's wait for a core is booked when it ends.

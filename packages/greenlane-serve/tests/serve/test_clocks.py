@@ -50,7 +50,7 @@ def told(tally: Tally, ledger: Ledger) -> Sums:
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """Time that a test moves."""
 
     def __init__(self) -> None:
         self.now_ns = 1_000_000_000
