@@ -1,14 +1,16 @@
 //! What `greenlane serve` decides from what its workers measure; the shells are `greenlane_serve/at_once`, `/apart` and
 //! `greenlane/hosts/shedding`.
 
-use greenlane_policy::apart::{Apart as CoreApart, ApartRule};
-use greenlane_policy::at_once::{AtOnce as CoreAtOnce, AtOnceRule, Ended};
+use greenlane_policy::apart::{Apart as CoreApart, ApartRule, Ended};
+use greenlane_policy::at_once::{AtOnce as CoreAtOnce, AtOnceRule, Did, Span};
 use greenlane_policy::shed::{Shed as CoreShed, ShedRule};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// (route, jobs, CPU ns, I/O ns): sums of what has ended.
-type Row = (String, u64, u64, u64);
+/// (route, jobs, CPU ns): sums of what has ended.
+type Row = (String, u64, u64);
+/// (workers' time, CPU, wait for a core) in ns.
+type Times = (u64, u64, u64);
 
 /// See `_native.pyi`, which is the manual.
 #[pyclass(module = "greenlane._native")]
@@ -17,47 +19,40 @@ pub struct AtOnce(CoreAtOnce);
 #[pymethods]
 impl AtOnce {
     #[new]
-    #[pyo3(signature = (*, busy, least, most, gap_ns, window_ns, window_jobs, first))]
-    fn new(
-        busy: f64,
-        least: u32,
-        most: u32,
-        gap_ns: u64,
-        window_ns: u64,
-        window_jobs: u64,
-        first: u32,
-    ) -> Self {
+    #[pyo3(signature = (*, busy, least, most, gap_ns, window_ns, first))]
+    fn new(busy: f64, least: u32, most: u32, gap_ns: u64, window_ns: u64, first: u32) -> Self {
         let rule = AtOnceRule {
             busy,
             least,
             most,
             gap_ns,
             window_ns,
-            window_jobs,
         };
         Self(CoreAtOnce::new(rule, first))
     }
 
-    fn had(&mut self, ran_ns: u64, starved_ns: u64) {
-        self.0.had(ran_ns, starved_ns);
+    fn make_room(&mut self, span: Times, workers: u32, in_progress: u64) {
+        self.0.make_room(read_span(span), workers, in_progress);
     }
 
-    fn look(&mut self, worked_ns: u64, held_ns: u64, ended: Vec<Row>) -> bool {
-        self.0.look(worked_ns, held_ns, ended.iter().map(read))
+    #[pyo3(signature = (span, *, jobs, blocked_ns, wakes, late_ns))]
+    fn look(&mut self, span: Times, jobs: u64, blocked_ns: u64, wakes: u64, late_ns: u64) -> bool {
+        let did = Did {
+            jobs,
+            blocked_ns,
+            wakes,
+            late_ns,
+        };
+        self.0.look(read_span(span), did)
     }
 
     fn number(&self) -> u32 {
         self.0.number()
     }
 
-    fn why(&self) -> (&'static str, u64, u64, f64) {
+    fn why(&self) -> (&'static str, u64, u64) {
         let known = &self.0;
-        (
-            known.why().name(),
-            known.cpu_ns(),
-            known.io_ns(),
-            known.stretch(),
-        )
+        (known.why().name(), known.cpu_ns(), known.io_ns())
     }
 }
 
@@ -133,13 +128,20 @@ fn clamped(ns: i64) -> u64 {
 }
 
 fn read(row: &Row) -> (&str, Ended) {
-    let (route, jobs, cpu_ns, io_ns) = row;
+    let (route, jobs, cpu_ns) = row;
     (
         route.as_str(),
         Ended {
             jobs: *jobs,
             cpu_ns: *cpu_ns,
-            io_ns: *io_ns,
         },
     )
+}
+
+fn read_span((worked_ns, ran_ns, starved_ns): Times) -> Span {
+    Span {
+        worked_ns,
+        ran_ns,
+        starved_ns,
+    }
 }

@@ -2,8 +2,14 @@
 //!
 //! By mean CPU of a request: what a request keeps from others of its worker, beside what it waits for.
 
-use crate::at_once::Ended;
 use std::collections::HashMap;
+
+/// Requests of one route that have ended: sums.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ended {
+    pub jobs: u64,
+    pub cpu_ns: u64,
+}
 
 /// What is decided by.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +118,6 @@ mod tests {
         Ended {
             jobs,
             cpu_ns: jobs * cpu_ms * MS,
-            ..Ended::default()
         }
     }
 

@@ -1,19 +1,18 @@
-//! How many requests a worker should get at once, from what its requests do.
+//! How many requests a worker gets at once, from what its requests do.
 //!
 //! More than keep it busy would wait inside it, where nobody can reorder them, refuse them or give them to another
-//! worker; fewer leave it idle. So: the smallest number with which its CPU works nearly all the time. Measured are CPU
-//! and I/O of the requests, and I/O lasts until its reply is *there*: until the code goes on would contain the wait
-//! that the number itself brings about, and confirm whatever number is set.
+//! worker; fewer leave it idle. So a worker whose CPU is busy gets the smallest number that keeps it so, by its CPU time and
+//! the time for which its requests were blocked. Both count while they happen, and not when a request ends: one that ends
+//! slowly, or never, is known from its start. Blocked is until the reply is *there*: until the
+//! code goes on would contain the wait that the number itself brings about, and confirm whatever number is set.
 //!
-//! Where something else than the CPU is the narrow place (a loop that is blocked, a pool of connections, an upstream
-//! that slows down under load) the model asks for too many. Then requests stay longer than what they do by themselves,
-//! and that is the backstop: windowed Vegas. How long they stay follows from how many are there and how many end
-//! (Little); what they do, from the usual CPU and I/O of the routes that were in the window, so that another mix is no
-//! other latency. When half the load does not make them faster the load was not the reason, and what they take now is
-//! usual.
+//! A worker whose CPU has time to spare gets room instead: what it has only waits, and must not keep anybody out.
+//! Room is made at the next look. It is taken back by half a window, and only while the CPU is busy.
+//!
+//! A loop that is blocked, or a GIL that is held, leaves the CPU idle and lets nobody run. Wake-ups of our own tell:
+//! when they are late, and not for want of a core, the worker counts as busy.
 
 use crate::closed_loop::one_cpu;
-use std::collections::HashMap;
 
 /// What is decided by.
 #[derive(Clone, Copy, Debug)]
@@ -25,18 +24,30 @@ pub struct AtOnceRule {
     pub most: u32,
     /// From an answer until the worker has its next request, ns: it idles meanwhile, as it does for I/O.
     pub gap_ns: u64,
-    /// The least that a window has: workers' time, ns, and requests.
+    /// The least workers' time that a window has, ns.
     pub window_ns: u64,
-    pub window_jobs: u64,
 }
 
-/// Requests of one route that have ended: sums.
+/// What the workers of a group got of the machine since the last look.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ended {
+pub struct Span {
+    /// The time that it is of, all workers together, ns.
+    pub worked_ns: u64,
+    /// In it, CPU of the workers, and how long their threads waited for a core.
+    pub ran_ns: u64,
+    pub starved_ns: u64,
+}
+
+/// What their requests did since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Did {
+    /// Requests that have ended.
     pub jobs: u64,
-    pub cpu_ns: u64,
-    /// Until the reply was there.
-    pub io_ns: u64,
+    /// How long requests were blocked until their reply was there, also those that are still in progress; ns.
+    pub blocked_ns: u64,
+    /// Wake-ups of our own, and how late they were together, ns.
+    pub wakes: u64,
+    pub late_ns: u64,
 }
 
 /// Why the number is what it is.
@@ -45,13 +56,13 @@ pub enum Why {
     /// Too little is known.
     #[default]
     Unknown,
-    /// The model asks for it.
+    /// This many keep a worker busy.
     Model,
-    /// Requests take longer than what they do: fewer than the model asks for.
-    Backstop,
+    /// Its CPU has had time for more than that.
+    Room,
     /// The model asks for fewer than `least`.
     Least,
-    /// The model asks for more than `most`.
+    /// More than `most` would be of use.
     Most,
 }
 
@@ -61,34 +72,28 @@ impl Why {
         match self {
             Self::Unknown => "unknown",
             Self::Model => "model",
-            Self::Backstop => "backstop",
+            Self::Room => "room",
             Self::Least => "least",
             Self::Most => "most",
         }
     }
 }
 
-/// Routes whose usual time is known; further ones count as they are. Arbitrary.
-const MOST_ROUTES: usize = 1024;
-/// What earlier windows weigh in the means, each against the next one.
+/// What earlier windows weigh in the sums, each against the next one.
 const KEPT: f64 = 0.75;
-/// Requests of a route in a window from which its usual time follows.
-const ROUTE_JOBS: u64 = 8;
-/// It follows by this part of the way.
-const STEP: f64 = 0.25;
-/// At half the load requests take this part of what they took, or more: the load is not the reason.
-const UNMOVED: f64 = 0.8;
-/// The number over that of requests that do not wait, when the backstop sets it.
-const OVER_KNEE: f64 = 1.65;
-/// Load can be the reason of something when so much of the number is in progress.
-const USED: f64 = 0.75;
-
-/// Lowering the number to learn whether it is the reason.
-#[derive(Clone, Copy, Debug)]
-struct Trial {
-    from: u32,
-    stretch: f64,
-}
+/// A worker that is busy for a smaller part of the time has room for more. Lower than `BUSY`, so that a busy one does not
+/// seem idle for a tenth of a second; in between the model decides.
+const IDLE: f64 = 0.75;
+/// A wait for a core counts up to this many times the CPU: on a busy machine a thread waits as long for a moment's work as
+/// for a lot, and one that wakes up now and then is idle all the same. Arbitrary: five who share a core.
+const STARVED: u64 = 4;
+/// Looks in a row that must find it idle: a thread's wait for a core is booked when it ends.
+const IDLE_LOOKS: u32 = 2;
+/// One that is busy for more of it has too many, if it has more than the model asks for.
+const BUSY: f64 = 0.9;
+/// Wake-ups that are later than this on average, without want of a core, find a loop or a GIL that is held. Threads that
+/// compute hand the GIL over within CPython's 5 ms.
+const LATE_NS: u64 = 5_000_000;
 
 /// The number of one group of like workers. See the module.
 #[derive(Clone, Debug)]
@@ -96,23 +101,17 @@ pub struct AtOnce {
     rule: AtOnceRule,
     number: u32,
     why: Why,
-    /// The window: workers' time, the same times their requests in progress, what has ended.
-    worked_ns: f64,
-    held_ns: f64,
-    /// In it, CPU of the workers' processes, and how long they waited for a core.
-    ran_ns: f64,
-    starved_ns: f64,
-    open: HashMap<String, Ended>,
-    /// Decayed sums: requests, CPU, I/O.
+    /// The window.
+    span: Span,
+    did: Did,
+    /// Of the last one: nobody could run.
+    held: bool,
+    /// Looks in a row that found the CPU idle.
+    idle_looks: u32,
+    /// Decayed sums: requests, busy time, blocked time.
     jobs: f64,
-    cpu_ns: f64,
-    io_ns: f64,
-    /// Route -> CPU and I/O of a request when load is not the reason for more, ns.
-    usual_ns: HashMap<String, f64>,
-    /// What the backstop allows.
-    cap: u32,
-    trial: Option<Trial>,
-    stretch: f64,
+    busy_ns: f64,
+    blocked_ns: f64,
 }
 
 impl AtOnce {
@@ -128,18 +127,13 @@ impl AtOnce {
             rule,
             number: first.clamp(rule.least, rule.most),
             why: Why::Unknown,
-            worked_ns: 0.0,
-            held_ns: 0.0,
-            ran_ns: 0.0,
-            starved_ns: 0.0,
-            open: HashMap::new(),
+            span: Span::default(),
+            did: Did::default(),
+            held: false,
+            idle_looks: 0,
             jobs: 0.0,
-            cpu_ns: 0.0,
-            io_ns: 0.0,
-            usual_ns: HashMap::new(),
-            cap: rule.most,
-            trial: None,
-            stretch: 1.0,
+            busy_ns: 0.0,
+            blocked_ns: 0.0,
         }
     }
 
@@ -153,173 +147,83 @@ impl AtOnce {
         self.why
     }
 
-    /// Mean CPU of a request, ns; 0 = unknown.
+    /// Mean CPU of a request, ns; 0 = unknown. Of a worker in which nobody could run it is the time that each took.
     pub fn cpu_ns(&self) -> u64 {
-        self.mean(self.cpu_ns)
+        (self.busy_ns / self.jobs.max(1.0)) as u64
     }
 
-    /// Mean I/O of a request, ns, as `cpu_ns`.
+    /// Mean time for which a request is blocked, ns, as `cpu_ns`.
     pub fn io_ns(&self) -> u64 {
-        self.mean(self.io_ns)
+        (self.blocked_ns / self.jobs.max(1.0)) as u64
     }
 
-    /// How many times longer than usual requests stayed in the last window.
-    pub fn stretch(&self) -> f64 {
-        self.stretch
-    }
-
-    /// Takes in the workers' CPU since the last call, and how long they waited for a core. Call before `look`.
-    pub fn had(&mut self, ran_ns: u64, starved_ns: u64) {
-        self.ran_ns += ran_ns as f64;
-        self.starved_ns += starved_ns as f64;
-    }
-
-    /// Takes in what has ended since the last call. Gives whether that closed a window.
+    /// Makes room for twice the requests in progress if the CPU has had time to spare.
     ///
-    /// `worked_ns`: the time that it is of, all workers together; `held_ns`: the same with each worker's times the
-    /// requests that it had. A window that is begun goes on over calls until it is long and full enough.
-    pub fn look<'a>(
-        &mut self,
-        worked_ns: u64,
-        held_ns: u64,
-        ended: impl IntoIterator<Item = (&'a str, Ended)>,
-    ) -> bool {
-        for (route, one) in ended {
-            let known = self.open.len() < MOST_ROUTES || self.open.contains_key(route);
-            let sums = self
-                .open
-                .entry(if known { route } else { "" }.to_owned())
-                .or_default();
-            sums.jobs += one.jobs;
-            sums.cpu_ns += one.cpu_ns;
-            sums.io_ns += one.io_ns;
+    /// Some ten times a second; `span` is of the time since, `workers` get requests and have `in_progress` of them.
+    pub fn make_room(&mut self, span: Span, workers: u32, in_progress: u64) {
+        let idle = !self.held && span.worked_ns > 0 && share(span) < IDLE;
+        self.idle_looks = if idle { self.idle_looks + 1 } else { 0 };
+        let wanted = (2 * in_progress).div_ceil(u64::from(workers.max(1)));
+        let wanted = wanted.min(u64::from(self.rule.most)) as u32;
+        if self.idle_looks >= IDLE_LOOKS && wanted > self.number {
+            self.number = wanted;
+            self.why = Why::Room;
         }
-        self.worked_ns += worked_ns as f64;
-        self.held_ns += held_ns as f64;
-        let jobs: u64 = self.open.values().map(|one| one.jobs).sum();
-        if self.worked_ns < self.rule.window_ns.max(1) as f64 || jobs < self.rule.window_jobs.max(1)
-        {
+    }
+
+    /// Takes in what has come since the last call. Gives whether that closed a window, which is begun until it is long
+    /// enough.
+    pub fn look(&mut self, span: Span, did: Did) -> bool {
+        self.span.worked_ns += span.worked_ns;
+        self.span.ran_ns += span.ran_ns;
+        self.span.starved_ns += span.starved_ns;
+        self.did.jobs += did.jobs;
+        self.did.blocked_ns += did.blocked_ns;
+        self.did.wakes += did.wakes;
+        self.did.late_ns += did.late_ns;
+        if self.span.worked_ns < self.rule.window_ns.max(1) {
             return false;
         }
-        let window = std::mem::take(&mut self.open);
-        let (worked_ns, held_ns) = (
-            std::mem::take(&mut self.worked_ns),
-            std::mem::take(&mut self.held_ns),
+        let (span, did) = (
+            std::mem::take(&mut self.span),
+            std::mem::take(&mut self.did),
         );
-        let (ran_ns, starved_ns) = (
-            std::mem::take(&mut self.ran_ns),
-            std::mem::take(&mut self.starved_ns),
-        );
-        let slowed = slowed(ran_ns, starved_ns, worked_ns);
-        self.conclude(worked_ns, held_ns, slowed, &window);
+        self.conclude(span, did);
         true
     }
 
-    fn mean(&self, sum: f64) -> u64 {
-        if self.jobs > 0.0 {
-            (sum / self.jobs) as u64
+    fn conclude(&mut self, span: Span, did: Did) {
+        self.held = did.late_ns.saturating_sub(span.starved_ns) > LATE_NS.saturating_mul(did.wakes);
+        let busy_ns = if self.held {
+            span.worked_ns
         } else {
-            0
-        }
+            span.ran_ns
+        };
+        let decayed = |sum: f64, new: u64| sum * KEPT + new as f64;
+        self.jobs = decayed(self.jobs, did.jobs);
+        self.busy_ns = decayed(self.busy_ns, busy_ns);
+        self.blocked_ns = decayed(self.blocked_ns, did.blocked_ns);
+        // Only the ratio counts, so sums do as well as means.
+        let idle_ns = self.blocked_ns + self.rule.gap_ns as f64 * self.jobs;
+        let model = modelled(self.busy_ns, idle_ns, self.rule.busy, self.rule.most);
+        self.settle(model, self.held || share(span) >= BUSY);
     }
 
-    fn conclude(
-        &mut self,
-        worked_ns: f64,
-        held_ns: f64,
-        slowed: f64,
-        window: &HashMap<String, Ended>,
-    ) {
-        self.remember(window);
-        let (cpu_ns, io_ns) = (
-            self.cpu_ns / self.jobs,
-            self.io_ns / self.jobs + self.rule.gap_ns as f64,
-        );
-        let used = held_ns / worked_ns >= f64::from(self.number) * USED;
-        self.stretch = (held_ns / self.usual_of(window)).max(1.0);
-        let model = modelled(cpu_ns, io_ns, self.rule.busy, self.rule.most);
-        let waits = waiting(cpu_ns, io_ns, slowed, self.number);
-        self.hold_back(used, waits, window);
-        self.follow(used, window);
-        self.settle(model);
-    }
-
-    fn remember(&mut self, window: &HashMap<String, Ended>) {
-        for sum in [&mut self.jobs, &mut self.cpu_ns, &mut self.io_ns] {
-            *sum *= KEPT;
+    /// Changes the number if it is worth a change: by more than an eighth, to the double or the half at most.
+    fn settle(&mut self, model: u32, busy: bool) {
+        let wanted = model.clamp(self.rule.least, self.rule.most);
+        let next = if wanted > self.number {
+            wanted.min(self.number * 2)
+        } else if busy {
+            wanted.max(self.number.div_ceil(2))
+        } else {
+            self.number
+        };
+        if next.abs_diff(self.number) * 8 > self.number {
+            self.number = next;
         }
-        for one in window.values() {
-            self.jobs += one.jobs as f64;
-            self.cpu_ns += one.cpu_ns as f64;
-            self.io_ns += one.io_ns as f64;
-        }
-    }
-
-    /// What the requests of a window would take without waiting, ns; more than 0.
-    fn usual_of(&self, window: &HashMap<String, Ended>) -> f64 {
-        let usual = window.iter().map(|(route, one)| {
-            let (jobs, own_ns) = (one.jobs as f64, (one.cpu_ns + one.io_ns) as f64);
-            let usual_ns = self.usual_ns.get(route);
-            usual_ns.map_or(own_ns, |usual_ns| usual_ns * jobs) + self.rule.gap_ns as f64 * jobs
-        });
-        usual.sum::<f64>().max(1.0)
-    }
-
-    /// The usual time follows down immediately, and up while load cannot be the reason.
-    fn follow(&mut self, used: bool, window: &HashMap<String, Ended>) {
-        for (route, one) in window {
-            if one.jobs < ROUTE_JOBS
-                || (self.usual_ns.len() >= MOST_ROUTES && !self.usual_ns.contains_key(route))
-            {
-                continue;
-            }
-            let own_ns = (one.cpu_ns + one.io_ns) as f64 / one.jobs as f64;
-            let usual_ns = self.usual_ns.entry(route.clone()).or_insert(own_ns);
-            if own_ns < *usual_ns || !used {
-                *usual_ns += (own_ns - *usual_ns) * STEP;
-            }
-        }
-    }
-
-    /// Vegas: lowers the cap when more wait in a worker than the model has waiting there, raises it when fewer do.
-    fn hold_back(&mut self, used: bool, waits: f64, window: &HashMap<String, Ended>) {
-        let number = f64::from(self.number);
-        let queue = number * (1.0 - 1.0 / self.stretch);
-        if let Some(trial) = self.trial.filter(|trial| self.number * 2 <= trial.from) {
-            self.trial = None;
-            if self.stretch >= trial.stretch * UNMOVED {
-                self.learn(window);
-                self.cap = trial.from;
-                return;
-            }
-        }
-        if used && queue > waits + 1.0 + number / 4.0 && self.number > self.rule.least {
-            let (from, stretch) = (self.number, self.stretch);
-            self.trial.get_or_insert(Trial { from, stretch });
-            let knee = (OVER_KNEE * number / self.stretch).ceil() as u32;
-            let lower = knee.max(self.number / 2).min(self.number - 1);
-            self.cap = lower.max(self.rule.least);
-        } else if !used || queue < waits + 0.5 + number / 8.0 {
-            self.trial = None;
-            self.cap = (self.cap + (self.cap / 8).max(1)).min(self.rule.most);
-        }
-    }
-
-    /// What the window's requests do is usual.
-    fn learn(&mut self, window: &HashMap<String, Ended>) {
-        for (route, one) in window {
-            if let Some(usual_ns) = self.usual_ns.get_mut(route).filter(|_| one.jobs > 0) {
-                *usual_ns = (one.cpu_ns + one.io_ns) as f64 / one.jobs as f64;
-            }
-        }
-    }
-
-    /// Changes the number if it is worth a change: by more than an eighth, and to the double at most, so that the
-    /// backstop sees the effect.
-    fn settle(&mut self, model: u32) {
-        let wanted = model.min(self.cap).clamp(self.rule.least, self.rule.most);
-        self.why = if wanted < model && wanted == self.cap {
-            Why::Backstop
+        self.why = if self.number.abs_diff(wanted) * 8 > self.number {
+            Why::Room
         } else if model < self.rule.least {
             Why::Least
         } else if model >= self.rule.most {
@@ -327,11 +231,16 @@ impl AtOnce {
         } else {
             Why::Model
         };
-        let next = wanted.min(self.number * 2);
-        if next.abs_diff(self.number) * 8 > self.number {
-            self.number = next;
-        }
     }
+}
+
+/// Which part of the time a worker was busy, with the wait for a core.
+///
+/// Its threads may wait for a core side by side while only one of them could go on: never more than all the time.
+fn share(span: Span) -> f64 {
+    let starved_ns = span.starved_ns.min(STARVED.saturating_mul(span.ran_ns));
+    let busy_ns = span.ran_ns.saturating_add(starved_ns);
+    busy_ns.min(span.worked_ns) as f64 / span.worked_ns.max(1) as f64
 }
 
 /// The smallest number of requests in progress with which one CPU works the share `busy` of the time; at most `most`.
@@ -345,63 +254,52 @@ pub fn modelled(cpu_ns: f64, io_ns: f64, busy: f64, most: u32) -> u32 {
     enough.map_or(most.max(1), |(_, number)| number)
 }
 
-/// How many of `number` requests in progress wait for the CPU on average, by the same model, when it does `slowed`
-/// times less than it could.
-pub fn waiting(cpu_ns: f64, io_ns: f64, slowed: f64, number: u32) -> f64 {
-    let means = one_cpu(cpu_ns * slowed, io_ns).take(number as usize).last();
-    let inside = means.map_or(0.0, |means| means.per * (cpu_ns + io_ns));
-    (f64::from(number) - inside).max(0.0)
-}
-
-/// How many times longer the workers' CPU took than it would have with a core for each, in a window of `worked_ns`.
-///
-/// A worker's threads may wait for a core side by side while only one of them could go on: never more than all the time.
-fn slowed(ran_ns: f64, starved_ns: f64, worked_ns: f64) -> f64 {
-    if ran_ns <= 0.0 {
-        return 1.0;
-    }
-    ((ran_ns + starved_ns).min(worked_ns) / ran_ns).max(1.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+    const SECOND: u64 = 1_000 * MS;
     const RULE: AtOnceRule = AtOnceRule {
         busy: 0.98,
         least: 1,
         most: 64,
         gap_ns: MS / 5,
-        window_ns: 1_000 * MS,
-        window_jobs: 20,
+        window_ns: SECOND,
     };
 
-    fn ended(jobs: u64, cpu_ms: f64, io_ms: f64) -> Ended {
-        let of = |ms: f64| (ms * MS as f64) as u64 * jobs;
-        Ended {
+    /// A second of one worker that computes for `cpu_ms` of it, while `blocked` of its requests wait on average.
+    fn second(limit: &mut AtOnce, jobs: u64, cpu_ms: f64, blocked: f64) {
+        let ran_ns = (cpu_ms * MS as f64) as u64;
+        let span = Span {
+            worked_ns: SECOND,
+            ran_ns,
+            starved_ns: 0,
+        };
+        let did = Did {
             jobs,
-            cpu_ns: of(cpu_ms),
-            io_ns: of(io_ms),
-        }
+            blocked_ns: (blocked * SECOND as f64) as u64,
+            ..Did::default()
+        };
+        assert!(limit.look(span, did));
     }
 
-    /// A second a window; what a worker does at the number that it has, all places taken, until that stays.
-    fn settled(limit: &mut AtOnce, at: impl Fn(u32) -> Ended) -> u32 {
-        for _ in 0..100 {
-            let (number, second_ns) = (limit.number(), 1_000 * MS);
-            limit.look(
-                second_ns,
-                u64::from(number) * second_ns,
-                [("GET /", at(number))],
-            );
+    /// What a saturated worker does at the number that it has, requests of so much CPU and I/O, until that stays.
+    fn saturated(limit: &mut AtOnce, cpu_ms: f64, io_ms: f64) -> u32 {
+        for _ in 0..30 {
+            let per_ms = (f64::from(limit.number()) / (cpu_ms + io_ms)).min(1.0 / cpu_ms);
+            let jobs = (per_ms * 1000.0) as u64;
+            second(limit, jobs, per_ms * 1000.0 * cpu_ms, per_ms * io_ms);
         }
         limit.number()
     }
 
-    /// Requests a second of a worker that serves `narrow_ms` of each one after the other, `all_ms` in all.
-    fn saturated(number: u32, narrow_ms: f64, all_ms: f64) -> u64 {
-        (1000.0 * f64::from(number) / all_ms.max(f64::from(number) * narrow_ms)) as u64
+    fn idle(ms: u64) -> Span {
+        Span {
+            worked_ns: ms * MS,
+            ran_ns: ms * MS / 100,
+            starved_ns: 0,
+        }
     }
 
     #[test]
@@ -414,7 +312,6 @@ mod tests {
     #[test]
     fn without_cpu_it_is_all_that_is_allowed() {
         assert_eq!(modelled(0.0, 10.0, 0.98, 64), 64);
-        assert_eq!(waiting(0.0, 10.0, 1.0, 64), 0.0);
         assert_eq!(modelled(0.0, 0.0, 0.98, 64), 64);
     }
 
@@ -422,103 +319,116 @@ mod tests {
     fn a_saturated_worker_gets_what_the_model_says_whatever_it_had() {
         for first in [1, 8, 64] {
             let mut limit = AtOnce::new(RULE, first);
-            let number = settled(&mut limit, |number| {
-                ended(saturated(number, 5.0, 60.0), 5.0, 55.0)
-            });
+            let number = saturated(&mut limit, 5.0, 55.0);
             assert!((16..=20).contains(&number), "{first} -> {number}");
             assert_eq!(limit.why(), Why::Model);
+            assert_eq!(saturated(&mut AtOnce::new(RULE, first), 40.0, 0.0), 1);
         }
     }
 
     #[test]
-    fn what_computes_comes_one_by_one() {
-        let mut limit = AtOnce::new(RULE, 8);
-        let number = settled(&mut limit, |number| {
-            ended(saturated(number, 40.0, 40.0), 40.0, 0.0)
-        });
-        assert_eq!(number, 1);
-    }
-
-    #[test]
-    fn a_blocked_loop_is_no_io_that_others_can_use() {
-        let mut limit = AtOnce::new(RULE, 8);
-        let number = settled(&mut limit, |number| {
-            ended(saturated(number, 20.0, 20.0), 0.1, 19.9)
-        });
-        assert!(number <= 3, "{number}");
-        assert_eq!(limit.why(), Why::Backstop);
-    }
-
-    #[test]
-    fn a_pool_of_five_connections_holds_it_near_its_own_knee() {
-        let mut limit = AtOnce::new(RULE, 8);
-        let number = settled(&mut limit, |number| {
-            ended(saturated(number, 20.0, 100.0), 1.0, 99.0)
-        });
-        assert!((5..=13).contains(&number), "{number}");
-    }
-
-    #[test]
-    fn an_upstream_that_is_slower_by_nature_is_learned() {
-        let mut limit = AtOnce::new(RULE, 8);
-        settled(&mut limit, |number| {
-            ended(saturated(number, 5.0, 60.0), 5.0, 55.0)
-        });
-        let number = settled(&mut limit, |number| {
-            ended(saturated(number, 5.0, 305.0), 5.0, 300.0)
-        });
-        assert!(number >= 50, "{number} of {:?}", limit.why());
-    }
-
-    #[test]
-    fn an_idle_worker_is_never_held_back() {
-        let mut limit = AtOnce::new(RULE, 8);
-        for _ in 0..100 {
-            let one = ended(20, 1.0, 10.0); // and they stay 150 ms
-            limit.look(1_000 * MS, 3_000 * MS, [("GET /", one)]);
-        }
-        let number = limit.number();
-        assert!(number >= 15, "{number}");
+    fn it_falls_by_half_a_window_and_says_that_it_has_more() {
+        let mut limit = AtOnce::new(RULE, 64);
+        let numbers: Vec<u32> = (0..7)
+            .map(|_| {
+                second(&mut limit, 25, 1000.0, 0.0);
+                limit.number()
+            })
+            .collect();
+        assert_eq!(numbers, [32, 16, 8, 4, 2, 1, 1]);
         assert_eq!(limit.why(), Why::Model);
     }
 
-    /// As `settled`, on a machine that lets a worker run a third of the time in which it could; a request of 17 ms CPU
-    /// and 165 ms I/O, as of the pricing service.
-    fn on_a_third_of_a_core(limit: &mut AtOnce, known: bool) -> u32 {
-        for _ in 0..100 {
-            let (number, second_ns) = (limit.number(), 1_000 * MS);
-            let jobs = saturated(number, 51.0, 216.0);
-            if known {
-                limit.had(jobs * 17 * MS, second_ns - jobs * 17 * MS);
-            }
-            limit.look(
-                second_ns,
-                u64::from(number) * second_ns,
-                [("GET /", ended(jobs, 17.0, 165.0))],
-            );
+    #[test]
+    fn while_the_cpu_has_time_it_never_falls() {
+        let mut limit = AtOnce::new(RULE, 64);
+        for _ in 0..20 {
+            second(&mut limit, 15, 600.0, 0.0);
         }
-        limit.number()
+        assert_eq!((limit.number(), limit.why()), (64, Why::Room));
     }
 
     #[test]
-    fn a_machine_that_others_use_is_no_reason_for_fewer() {
-        let mut unknown = AtOnce::new(RULE, 8);
-        let number = on_a_third_of_a_core(&mut unknown, false);
-        assert!(number < 12, "{number}");
-        let mut known = AtOnce::new(RULE, 8);
-        let number = on_a_third_of_a_core(&mut known, true);
-        assert!((15..=20).contains(&number), "{number}");
-        assert_eq!(known.why(), Why::Model);
+    fn requests_that_never_end_count_as_they_wait() {
+        let mut limit = AtOnce::new(RULE, 64);
+        for _ in 0..20 {
+            second(&mut limit, 0, 990.0, 20.0);
+        }
+        assert!((32..=40).contains(&limit.number()), "{}", limit.number());
     }
 
     #[test]
-    fn what_waits_for_a_core_beside_each_other_counts_once() {
-        assert_eq!(slowed(250.0, 9_000.0, 1_000.0), 4.0);
-        assert_eq!(slowed(250.0, 250.0, 1_000.0), 2.0);
-        assert_eq!(
-            [slowed(0.0, 5.0, 1_000.0), slowed(1_500.0, 0.0, 1_000.0)],
-            [1.0; 2]
-        );
+    fn those_that_only_wait_keep_nobody_out() {
+        let mut limit = AtOnce::new(RULE, 1);
+        let mut numbers = Vec::new();
+        for _ in 0..8 {
+            let full = 2 * u64::from(limit.number());
+            limit.make_room(idle(100), 2, full);
+            numbers.push(limit.number());
+        }
+        assert_eq!(numbers, [1, 2, 4, 8, 16, 32, 64, 64]);
+        assert_eq!(limit.why(), Why::Room);
+    }
+
+    #[test]
+    fn there_is_no_room_where_the_cpu_works_or_waits_for_a_core() {
+        for (ran_ms, starved_ms) in [(80, 0), (40, 40), (20, 500)] {
+            let span = Span {
+                worked_ns: 100 * MS,
+                ran_ns: ran_ms * MS,
+                starved_ns: starved_ms * MS,
+            };
+            let mut limit = AtOnce::new(RULE, 1);
+            for _ in 0..4 {
+                limit.make_room(idle(100), 1, 1); // one look is too short to be sure
+                limit.make_room(span, 1, 1);
+            }
+            assert_eq!((limit.number(), limit.why()), (1, Why::Unknown));
+        }
+    }
+
+    #[test]
+    fn what_wakes_up_now_and_then_on_a_busy_machine_is_idle() {
+        let span = Span {
+            worked_ns: 100 * MS,
+            ran_ns: 3 * MS,
+            starved_ns: 300 * MS,
+        };
+        let mut limit = AtOnce::new(RULE, 1);
+        limit.make_room(span, 1, 1);
+        limit.make_room(span, 1, 1);
+        assert_eq!(limit.number(), 2);
+    }
+
+    #[test]
+    fn a_loop_that_is_blocked_is_no_cpu_that_others_can_use() {
+        let mut limit = AtOnce::new(RULE, 64);
+        let did = Did {
+            jobs: 50,
+            blocked_ns: 0,
+            wakes: 20,
+            late_ns: 20 * 30 * MS,
+        };
+        for _ in 0..10 {
+            assert!(limit.look(idle(1000), did));
+            limit.make_room(idle(100), 1, u64::from(limit.number()));
+        }
+        assert_eq!((limit.number(), limit.why()), (1, Why::Model));
+        // Late for want of a core, and little to do: others use the machine.
+        let starved = Span {
+            starved_ns: SECOND / 2,
+            ..idle(1000)
+        };
+        let late = Did {
+            late_ns: 500 * MS,
+            ..did
+        };
+        assert!(limit.look(starved, late));
+        let before = limit.number();
+        for _ in 0..2 {
+            limit.make_room(idle(100), 1, u64::from(before));
+        }
+        assert_eq!(limit.number(), 2 * before);
     }
 
     #[test]
@@ -531,21 +441,32 @@ mod tests {
         for (cpu_ms, io_ms, number, why) in [(40.0, 0.0, 4, Why::Least), (5.0, 55.0, 10, Why::Most)]
         {
             let mut limit = AtOnce::new(rule, 7);
-            let one = ended(20, cpu_ms, io_ms);
-            assert!(limit.look(1_000 * MS, 500 * MS, [("GET /", one)]));
-            assert_eq!((limit.number(), limit.why()), (number, why));
+            assert_eq!(saturated(&mut limit, cpu_ms, io_ms), number);
+            assert_eq!(limit.why(), why);
+            for _ in 0..2 {
+                limit.make_room(idle(100), 1, 1000);
+            }
+            assert_eq!(limit.number(), 10);
         }
     }
 
     #[test]
-    fn too_few_requests_decide_nothing() {
+    fn a_short_time_decides_nothing() {
         let mut limit = AtOnce::new(RULE, 8);
-        let one = ended(5, 40.0, 0.0);
-        for _ in 0..3 {
-            assert!(!limit.look(1_000 * MS, 200 * MS, [("GET /", one)]));
-        }
+        let (span, did) = (
+            Span {
+                worked_ns: 400 * MS,
+                ran_ns: 400 * MS,
+                starved_ns: 0,
+            },
+            Did {
+                jobs: 10,
+                ..Did::default()
+            },
+        );
+        assert!(!limit.look(span, did) && !limit.look(span, did));
         assert_eq!((limit.number(), limit.why()), (8, Why::Unknown));
-        assert!(limit.look(1_000 * MS, 200 * MS, [("GET /", one)]));
-        assert_eq!(limit.number(), 1);
+        assert!(limit.look(span, did));
+        assert_eq!(limit.number(), 4);
     }
 }

@@ -41,6 +41,5 @@ pub fn at_once_rule(at: &At<'_>) -> Read<AtOnceRule> {
         most: at.of("most").number(1.0, MOST)? as u32,
         gap_ns: at.of("gap_ns").ns()?,
         window_ns: at.of("window_ns").ns()?,
-        window_jobs: at.of("window_jobs").number(0.0, MOST)? as u64,
     })
 }

@@ -10,7 +10,7 @@ const RULES: &str = r#"{
     "permits": {"permits": 1, "heavy_ns": 4e6, "quantile": 0.9, "margin": 1.0, "learn_after": 3, "max_phases": 32,
         "wait_max_ns": 1e10, "share_ns": 1e8, "interval_s": 0.0005},
     "shed": {"waited_ns": 5e6, "stands_ns": 1e8, "stands_count": 3, "frac": 0.99, "most": 0.75},
-    "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9, "window_jobs": 20}
+    "at_once": {"busy": 0.98, "least": 1, "most": 64, "gap_ns": 2e5, "window_ns": 1e9}
 }"#;
 
 fn rules() -> Value {

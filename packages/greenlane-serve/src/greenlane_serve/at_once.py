@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Final
 
 from greenlane._native import Apart, AtOnce
-from greenlane_serve.group import Group
+from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
-from greenlane_serve.measured import GroupWork
+from greenlane_serve.measured import Cores, GroupWork, Times, times_of
 from greenlane_serve.rounds import Service
 from greenlane_serve.settings import ApartRule, AtOnceRule
 
-__all__ = ["Assignment", "Limits", "reason", "word_of"]
+__all__ = ["Assignment", "Limits", "Room", "reason", "word_of"]
 
 _NS_PER_MS: Final = 1_000_000
 _UNKNOWN: Final = "unknown"
@@ -32,6 +32,9 @@ class Limits:
 
     def __init__(self, *, threads: bool) -> None:
         self._threads = threads
+        #: A worker that has not turned for so long is busy, whatever its CPU does: its loop or its GIL is held. Twice
+        #: the pause between two signs of life.
+        self.silent_s = 1.0 if threads else 0.2
         self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
 
     def look(self, service: Service, worked: Mapping[str, GroupWork]) -> None:
@@ -44,27 +47,81 @@ class Limits:
                 self._look(service, group, worked[name])
 
     def _look(self, service: Service, group: Group, worked: GroupWork) -> None:
-        rule = AtOnceRule.of(service.settings, threads=self._threads)
-        before = service.places.at_once(group.name)
-        if group.name not in self._known or self._known[group.name][0] != rule:
-            self._known[group.name] = rule, AtOnce(**dataclasses.asdict(rule), first=before)
-        known = self._known[group.name][1]
-        known.had(worked.ran_ns, worked.starved_ns)
-        closed = known.look(worked.worked_ns, worked.held_ns, worked.ended)
-        if known.number() != before:
-            service.set_at_once(group, known.number(), reason(known, rule))
-        elif closed:
+        rule, known = self._of(service, group)
+        closed = known.look(
+            worked.times, jobs=worked.jobs, blocked_ns=worked.blocked_ns, wakes=worked.wakes, late_ns=worked.late_ns
+        )
+        if not self._set(service, group) and closed:
             service.places.explain(group.name, reason(known, rule))
+
+    def may_rise(self, service: Service, group: Group) -> bool:
+        """Whether the settings allow a group more than it has."""
+        rule, known = self._of(service, group)
+        return known.number() < rule.most
+
+    def make_room(self, service: Service, group: Group, times: Times, workers: int, in_progress: int) -> None:
+        """Raise a group's number if its CPU has had time to spare."""
+        self._of(service, group)[1].make_room(times, workers, in_progress)
+        self._set(service, group)
+
+    def _of(self, service: Service, group: Group) -> tuple[AtOnceRule, AtOnce]:
+        rule = AtOnceRule.of(service.settings, threads=self._threads)
+        if group.name not in self._known or self._known[group.name][0] != rule:
+            first = service.places.at_once(group.name)
+            self._known[group.name] = rule, AtOnce(**dataclasses.asdict(rule), first=first)
+        return self._known[group.name]
+
+    def _set(self, service: Service, group: Group) -> bool:
+        rule, known = self._known[group.name]
+        changed = known.number() != service.places.at_once(group.name)
+        if changed:
+            service.set_at_once(group, known.number(), reason(known, rule))
+        return changed
+
+
+class Room:
+    """A round of the tree: makes room at workers whose places are half taken, while their CPU has time to spare.
+
+    Requests that only wait would keep others out until the numbers are set again.
+    """
+
+    #: Pause between two looks, in s.
+    every_s = 0.1
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._cores = Cores()
+        # Workers whose CPU was read at the last look.
+        self._read: set[int] = set()
+
+    def look(self, service: Service, now_s: float) -> None:
+        """Look at the front, then at the CPU of those that have little room left."""
+        loads = service.front.runtime.loads() if service.places.live else {}
+        read: set[int] = set()
+        for name, group in service.groups.items():
+            slots = [slot for slot in group.of(State.SERVING) if slot.open]
+            in_progress = loads.get(name, 0)
+            half_free = 2 * in_progress <= service.places.at_once(name) * len(slots)
+            if half_free or not slots or not self._limits.may_rise(service, group):
+                continue
+            pids = {slot.pid for slot in slots}
+            shares = self._cores.take(pids)
+            read |= pids
+            turns = all(now_s - service.last_turn_s(slot) < self._limits.silent_s for slot in slots)
+            if turns and pids <= self._read and pids <= shares.keys():
+                times = times_of(dict.fromkeys(pids, _NS_PER_MS), shares)
+                self._limits.make_room(service, group, times, len(slots), in_progress)
+        self._read = read
 
 
 def reason(known: AtOnce, rule: AtOnceRule) -> str:
     """Why the number is what it is: the rule's word, a colon, the same in words."""
-    why, cpu_ns, io_ns, stretch = known.why()
+    why, cpu_ns, io_ns = known.why()
     if why == _UNKNOWN:
         return f"{why}: too few requests yet"
     meant = {
         "model": "this many keep a worker busy",
-        "backstop": f"fewer than keep a worker busy, since they stay {stretch:.2g} times as long as that takes",
+        "room": "more than keep a worker busy, while its CPU has time to spare",
         "least": f"fewer would do; at_once_min is {rule.least}",
         "most": f"more would be of use; the least of at_once_max, threads and limit is {rule.most}",
     }[why]

@@ -307,8 +307,9 @@ def without_versions(settings: ServeSettings) -> ServeSettings:
 
 #: The group, and the backend, of the workers that every soft lane may use.
 SHARED: Final = "shared"
-#: Requests at once per worker until something is measured. Arbitrary: some half of the knee of 5 ms CPU and 55 ms I/O.
-FIRST_AT_ONCE: Final = 8
+#: Requests at once per worker until something is measured, if the settings allow as many: those of a service that only
+#: waits are let in from the start. As many as the threads of a WSGI worker.
+FIRST_AT_ONCE: Final = 64
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
 from greenlane_serve import folders
 from greenlane_serve.account import account_of
-from greenlane_serve.at_once import Assignment, Limits
+from greenlane_serve.at_once import Assignment, Limits, Room
 from greenlane_serve.group import State
 from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.measured import Cores, Since, work_of_groups
@@ -49,6 +49,8 @@ class Live:
         self._since = Since()
         self._cores = Cores()
         self._limits = Limits(threads=kind == "wsgi")
+        #: A round of its own.
+        self.room = Room(self._limits)
         self._assignment = Assignment()
         self._status: Status = {}
         self._sockets: list[Path] = []
@@ -66,7 +68,7 @@ class Live:
         told = {slot.pid: sums for slot in slots if (sums := service.told(slot)) is not None}
         self._told = told
         rows = service.front.runtime.rows()
-        worked = work_of_groups(service, self._since.take(told), rows, self._cores.take(told))
+        worked = work_of_groups(service, self._since.take(told), self._cores.take(told))
         try:
             self._limits.look(service, worked)
             self._assignment.look(service, worked)

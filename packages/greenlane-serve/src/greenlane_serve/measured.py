@@ -1,17 +1,17 @@
 """What the workers did between two looks: what their requests cost, and what they got of the machine's cores.
 
 Each worker counts its requests by clocks (`worker.clocks`) and tells the sums since its start in its ledger.
-A worker whose requests stay long because others use the machine is no worker that has too many of them.
+A worker that waits for a core because others use the machine is no idle one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from greenlane_serve.haproxy.runtime import Row
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import RouteSums, Sums
 
@@ -22,13 +22,17 @@ __all__ = [
     "CoreTimes",
     "Since",
     "GroupWork",
+    "Times",
     "cpu_ns_of",
     "core_times_of",
+    "times_of",
     "work_of_groups",
 ]
 
-#: (route, jobs, CPU, I/O until ready in ns) of requests that have ended, as `_native.AtOnce.look` takes it.
-Ended = tuple[str, int, int, int]
+#: (route, jobs, CPU in ns) of requests that have ended, as `_native.Apart.look` takes it.
+Ended = tuple[str, int, int]
+#: Of workers, all together: time, CPU in it, how long their threads waited for a core; in ns, for `_native.AtOnce`.
+Times = tuple[int, int, int]
 
 
 class WorkerWork(NamedTuple):
@@ -36,18 +40,24 @@ class WorkerWork(NamedTuple):
 
     span_ns: int
     ended: list[Ended]
+    # All requests, those that have ended; how long requests were blocked, those in progress too, until ready.
+    jobs: int = 0
+    blocked_ns: int = 0
+    # Wake-ups of its own, and how late they were together.
+    wakes: int = 0
+    late_ns: int = 0
 
 
 class GroupWork(NamedTuple):
     """What the workers of a group did since the last look."""
 
-    # The time that it is of, all workers together; the same with each worker's times the requests that it had.
-    worked_ns: int
-    held_ns: int
+    times: Times
+    # As of one worker.
+    jobs: int
+    blocked_ns: int
+    wakes: int
+    late_ns: int
     ended: list[Ended]
-    # In that time, CPU of the workers, and how long their threads waited for a core; 0 = unknown.
-    ran_ns: int = 0
-    starved_ns: int = 0
 
 
 class Since:
@@ -62,54 +72,65 @@ class Since:
         for pid, now in told.items():
             before = self._before.get(pid)
             if before is not None and before.at_ns != now.at_ns:
-                came[pid] = WorkerWork(now.at_ns - before.at_ns, list(_ended(now, before)))
+                came[pid] = _came(now, before)
         self._before = dict(told)
         return came
 
 
-def _ended(now: Sums, before: Sums) -> Iterator[Ended]:
-    late_ns = (
-        _mean(now.lag_ns - before.lag_ns, sum(now.by_lag) - sum(before.by_lag), now.lag_ns, sum(now.by_lag)) or 0.0
+def _came(now: Sums, before: Sums) -> WorkerWork:
+    wakes, late_ns = sum(now.by_lag) - sum(before.by_lag), now.lag_ns - before.lag_ns
+    mean_late_ns = late_ns / wakes if wakes else 0.0
+    # A call that blocks returns when the GIL or the loop is free: that wait is none of the I/O.
+    blocked_ns = now.blocked_ns - before.blocked_ns - (now.waits - before.waits) * mean_late_ns
+    return WorkerWork(
+        now.at_ns - before.at_ns,
+        list(_ended(now, before)),
+        sum(sums.jobs for sums in now.routes.values()) - sum(sums.jobs for sums in before.routes.values()),
+        max(0, round(blocked_ns)),
+        wakes,
+        late_ns,
     )
+
+
+def _ended(now: Sums, before: Sums) -> Iterator[Ended]:
     for route, sums in now.routes.items():
         new = RouteSums(*(here - then for here, then in zip(sums, before.routes.get(route, _NOTHING), strict=True)))
-        cpu_ns = _mean(new.cpu_ns, new.cpu_jobs, sums.cpu_ns, sums.cpu_jobs)
-        # A call that blocks returns when the GIL or the loop is free: that wait is none of the I/O.
-        io_ns = _mean(
-            new.blocked_ns - new.waits * late_ns, new.sampled, sums.blocked_ns - sums.waits * late_ns, sums.sampled
-        )
-        if new.jobs and cpu_ns is not None and io_ns is not None:
-            yield route, new.jobs, round(cpu_ns * new.jobs), round(io_ns * new.jobs)
+        # The new ones' mean; that of all if none of them was looked at. Unknown if none ever was.
+        cpu_ns, cpu_jobs = (new.cpu_ns, new.cpu_jobs) if new.cpu_jobs else (sums.cpu_ns, sums.cpu_jobs)
+        if new.jobs and cpu_jobs:
+            yield route, new.jobs, round(max(0.0, cpu_ns / cpu_jobs) * new.jobs)
 
 
-_NOTHING: Final = RouteSums(0, 0, 0, 0, 0, 0)
-
-
-def _mean(new: float, number: int, of_all: float, all_number: int) -> float | None:
-    """Of the new ones; of all if none of them was looked at; None = none ever was."""
-    if number:
-        return max(0.0, new / number)
-    return max(0.0, of_all / all_number) if all_number else None
+_NOTHING: Final = RouteSums(0, 0, 0)
 
 
 def work_of_groups(
-    service: Service, came: Mapping[int, WorkerWork], rows: Sequence[Row], got: Mapping[int, CoreTimes]
+    service: Service, came: Mapping[int, WorkerWork], got: Mapping[int, CoreTimes]
 ) -> dict[str, GroupWork]:
-    """By group, what its workers told, with how many requests each has at the front now, and what cores they got."""
-    current = {(row.backend, row.server): row.current for row in rows}
+    """By group, what its workers told, and what cores they got meanwhile."""
     worked: dict[str, GroupWork] = {}
     for name, group in service.groups.items():
-        of = [(came[slot.pid], slot) for slot in group.slots if slot.pid in came]
+        of = {slot.pid: came[slot.pid] for slot in group.slots if slot.pid in came}
         if of:
-            shares = [(one.span_ns, got.get(slot.pid, CoreTimes(0.0, 0.0))) for one, slot in of]
             worked[name] = GroupWork(
-                sum(one.span_ns for one, _ in of),
-                sum(one.span_ns * current.get((name, slot.name), 0) for one, slot in of),
-                [row for one, _ in of for row in one.ended],
-                round(sum(span_ns * share.ran for span_ns, share in shares)),
-                round(sum(span_ns * share.starved for span_ns, share in shares)),
+                times_of({pid: one.span_ns for pid, one in of.items()}, got),
+                sum(one.jobs for one in of.values()),
+                sum(one.blocked_ns for one in of.values()),
+                sum(one.wakes for one in of.values()),
+                sum(one.late_ns for one in of.values()),
+                [row for one in of.values() for row in one.ended],
             )
     return worked
+
+
+def times_of(spans_ns: Mapping[int, int], got: Mapping[int, CoreTimes]) -> Times:
+    """Of processes, each in its span."""
+    shares = [(span_ns, got.get(pid, CoreTimes(0.0, 0.0))) for pid, span_ns in spans_ns.items()]
+    return (
+        sum(spans_ns.values()),
+        round(sum(span_ns * share.ran for span_ns, share in shares)),
+        round(sum(span_ns * share.starved for span_ns, share in shares)),
+    )
 
 
 # A process that is not asked about for this long is forgotten. Arbitrary.
@@ -168,16 +189,17 @@ def cpu_ns_of(pid: int) -> int:
 
 
 def core_times_of(pid: int) -> CoreTimes | None:
-    """What a process got since its start, in ns, of the threads that it has; None = it has ended, or is not ours."""
-    ran = starved = 0
+    """What a process got since its start, in ns; None = it has ended.
+
+    It waited for cores in the threads that it still has. Some kernels, as gVisor's, do not say: 0.
+    """
+    starved = 0
     try:
+        ran = cpu_ns_of(pid)
         for thread in os.listdir(f"/proc/{pid}/task"):
-            try:
+            with contextlib.suppress(OSError, IndexError, ValueError):  # the thread has ended
                 with open(f"/proc/{pid}/task/{thread}/schedstat", "rb") as file:
-                    words = file.read().split()
-            except OSError:  # the thread has ended
-                continue
-            ran, starved = ran + int(words[0]), starved + int(words[1])
-    except (OSError, IndexError, ValueError):
+                    starved += int(file.read().split()[1])
+    except OSError:
         return None
     return CoreTimes(ran, starved)

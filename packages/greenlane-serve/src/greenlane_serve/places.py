@@ -12,7 +12,7 @@ from greenlane_serve.group import Group
 from greenlane_serve.haproxy.hops import PLACES
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import FIRST_AT_ONCE, Layout
-from greenlane_serve.settings import ServeSettings
+from greenlane_serve.settings import AtOnceRule, ServeSettings
 
 __all__ = ["Chosen", "Places"]
 
@@ -26,9 +26,14 @@ class Chosen:
 
 
 class Places:
-    """The numbers of all groups. Give it the settings again when they change: what they fix wins."""
+    """The numbers of all groups. Give it the settings again when they change: what they fix wins.
 
-    def __init__(self, settings: ServeSettings, groups: Iterable[str]) -> None:
+    Args:
+        threads: whether a worker has no more places than threads (WSGI).
+    """
+
+    def __init__(self, settings: ServeSettings, groups: Iterable[str], *, threads: bool) -> None:
+        self._threads = threads
         self._groups = list(groups)
         self._sets: dict[str, Chosen] = {}
         self.read(settings)
@@ -37,11 +42,12 @@ class Places:
         """Take what the settings fix; where they fix nothing, what was measured stays."""
         #: Whether the settings leave the number to measurement.
         self.live = not settings.at_once
+        first = min(FIRST_AT_ONCE, AtOnceRule.of(settings, threads=self._threads).most)
         for group in self._groups:
             if settings.at_once:
                 self._sets[group] = Chosen(settings.at_once, "setting at_once")
             elif group not in self._sets or self._sets[group].why.startswith("setting"):
-                self._sets[group] = Chosen(FIRST_AT_ONCE, "nothing is measured yet")
+                self._sets[group] = Chosen(first, "nothing is measured yet")
 
     @property
     def sets(self) -> Mapping[str, Chosen]:
@@ -58,7 +64,7 @@ class Places:
 
     def followed_by(self, settings: ServeSettings, groups: Iterable[str]) -> Places:
         """The numbers for other settings and groups: what was measured of a group that stays holds."""
-        after = Places(settings, groups)
+        after = Places(settings, groups, threads=self._threads)
         if after.live:
             after._sets.update({
                 name: one for name, one in self._sets.items()

@@ -49,8 +49,8 @@ class ServeSettings(Settings):
         low=1, high=4096, reason="A worker that only computes serves one request sooner than two.",
     )  # fmt: skip
     at_once_max: int = declare(
-        64, "Highest value of `at_once` set by measurement; also at most `limit` and, under WSGI, `threads`.",
-        low=1, high=4096, reason="As many as `threads`: further requests would wait in their worker.",
+        1000, "Highest value of `at_once` set by measurement; also at most `limit` and, under WSGI, `threads`.",
+        low=1, high=4096, reason="Event streams and long polls: as many as `websockets`. WSGI has `threads`.",
     )  # fmt: skip
     auto_lane: bool = declare(
         False, "`greenlane serve` moves routes that compute for long, and that no lane matches, to the lane `apart`.",
@@ -230,9 +230,8 @@ _NS_PER_MS: Final = 1_000_000
 _BUSY: Final = 0.98
 #: From an answer until the next request is there: two turns of the front's and of the worker's loop. Arbitrary.
 _GAP_MS: Final = 0.2
-#: A second is ten times what one request takes; 20 requests tell a mean to a quarter when they vary by their own size.
+#: A second is ten times what one request takes.
 _WINDOW_MS: Final = 1000
-_WINDOW_JOBS: Final = 20
 #: Requests of a route before it goes to a lane apart: the first ones import and fill caches.
 _LEARN_AFTER: Final = 10
 
@@ -246,7 +245,6 @@ class AtOnceRule:
     most: int
     gap_ns: int
     window_ns: int
-    window_jobs: int
 
     @classmethod
     def of(cls, settings: ServeSettings, *, threads: bool) -> AtOnceRule:
@@ -261,7 +259,6 @@ class AtOnceRule:
             most=most,
             gap_ns=round(_GAP_MS * _NS_PER_MS),
             window_ns=_WINDOW_MS * _NS_PER_MS,
-            window_jobs=_WINDOW_JOBS,
         )
 
 

@@ -301,12 +301,13 @@ class Blocked:
             silent = set(_silent(service, group, now_s))
             if len(silent) == len([slot for slot in group.of(State.SERVING) if slot.open]):
                 silent = set()
-            for slot in silent:  # again each time: another front may have come
-                service.front.runtime.disable(name, slot.name)
-                self._tell(service, name, slot)
+            # First: a backend without a server refuses at once.
             for slot in self._kept_from.intersection(group.slots) - silent:
                 if slot.open:
                     service.front.runtime.enable(name, slot.name)
+            for slot in silent:  # again each time: another front may have come
+                service.front.runtime.disable(name, slot.name)
+                self._tell(service, name, slot)
             self._kept_from = self._kept_from.difference(group.slots) | silent
 
     def _tell(self, service: Service, name: str, slot: Slot) -> None:

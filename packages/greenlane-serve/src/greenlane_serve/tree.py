@@ -74,7 +74,7 @@ class Tree:
         #: Of the line-up that serves.
         self.settings = read()
         self.layout: Layout = layout_of(self.settings)
-        self.places = Places(self.settings, self.layout.groups)
+        self.places = Places(self.settings, self.layout.groups, threads=kind == "wsgi")
         self.groups: Mapping[str, Group] = {}
         self._lineup: Lineup | None = None
         self._lineups = 0

@@ -162,6 +162,11 @@ class Held:
     def runs(self) -> bool:
         return Path(f"{self._file}.begun").exists()
 
+    @property
+    def waits(self) -> bool:
+        """Whether it has no answer yet."""
+        return self._thread.is_alive()
+
     def let_go(self) -> int:
         """Let it end; which process answered."""
         Path(f"{self._file}.let_go").touch()

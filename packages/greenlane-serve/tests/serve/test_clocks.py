@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ import pytest
 
 from greenlane import phase
 from greenlane_serve.worker.clocks import Blocks, Lateness, SampledRequest, Tally, ThreadClocks, stands_in_call
-from greenlane_serve.worker.ledger import Ledger, RouteSums
+from greenlane_serve.worker.ledger import Ledger, Sums
 from greenlane_serve.worker.loop_clocks import LoopClocks
 
 MS = 1_000_000
@@ -41,33 +42,77 @@ def burn(ms: float) -> None:
         pass
 
 
-def told(tally: Tally, ledger: Ledger) -> dict[str, RouteSums]:
+def told(tally: Tally, ledger: Ledger) -> Sums:
     tally.turn()
     sums = ledger.read()
     assert sums is not None
-    return dict(sums.routes)
+    return sums
+
+
+class Clock:
+    """Time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ns
 
 
 def test_a_request_is_blocked_while_none_of_its_parts_could_run() -> None:
-    sample = SampledRequest()
+    clock = Clock()
+    sample = SampledRequest(clock)
     sample.run()
     sample.rest()
     assert not sample.rests, "the other part goes on"
     sample.rest()
     assert sample.rests
-    time.sleep(0.001)
+    clock.now_ns += MS
     sample.run()
-    assert sample.blocked_ns >= MS and sample.waits == 1 and not sample.rests
+    assert not sample.rests
+    assert sample.take() == (MS, 1)
+    assert sample.take() == (0, 0)
 
 
-def test_blocking_calls_of_a_sampled_thread_count_but_for_locks_and_for_others() -> None:
+def test_a_request_that_never_ends_is_blocked_from_its_start(ledger: Ledger) -> None:
+    clock = Clock()
+    tally, sample = Tally(ledger, Lateness(), clock=clock), SampledRequest(clock)
+    tally.begin(sample)
+    sample.rest()
+    seen = []
+    for _ in range(3):
+        clock.now_ns += 1_000 * MS
+        seen.append(told(tally, ledger).blocked_ns)
+    assert seen == [1_000 * MS, 2_000 * MS, 3_000 * MS]
+    tally.ended("a", 0, sample)
+    clock.now_ns += 1_000 * MS
+    assert told(tally, ledger).blocked_ns == 3_000 * MS
+    clock.now_ns += 1_000 * MS
+    assert told(tally, ledger).blocked_ns == 3_000 * MS
+
+
+def test_a_lock_is_no_wait_unless_it_lasts_as_one_for_an_event_does() -> None:
+    clock = Clock()
+    sample = SampledRequest(clock)
+    for waited_ms, blocked_ms in ((99, 0), (101, 101)):
+        sample.rest(lock=True)
+        clock.now_ns += waited_ms * MS
+        assert sample.take() == (blocked_ms * MS, 0), "as far as it has come"
+        sample.run()
+    sample.rest(lock=True)
+    clock.now_ns += 101 * MS
+    sample.run()
+    assert sample.take() == (101 * MS, 1)
+
+
+def test_blocking_calls_of_a_sampled_thread_count_but_for_those_of_others() -> None:
     blocks, sample = Blocks(), SampledRequest()
     phase.leave(phase.Kind.SOCKET)  # nobody hears
     blocks.begin(sample)
-    for kinds, blocked in (((phase.Kind.SSL, phase.Kind.SOCKET), True), ((phase.Kind.LOCK,), False)):
+    for kinds in ((phase.Kind.SSL, phase.Kind.SOCKET), (phase.Kind.LOCK,)):
         for kind in kinds:
             phase.leave(kind)
-        assert sample.rests is blocked
+        assert sample.rests
         for _ in kinds:
             phase.enter()
         assert not sample.rests
@@ -118,11 +163,11 @@ def test_a_thread_tells_cpu_of_each_request_and_its_route(ledger: Ledger) -> Non
     thread = threading.Thread(target=serve)
     thread.start()
     thread.join()
-    rows = told(tally, ledger)
-    assert {name: row.jobs for name, row in rows.items()} == {"GET /bikes/*": 1, "GET /bikes/<id>": 2}
-    row = rows["GET /bikes/<id>"]
+    sums = told(tally, ledger)
+    assert {name: row.jobs for name, row in sums.routes.items()} == {"GET /bikes/*": 1, "GET /bikes/<id>": 2}
+    row = sums.routes["GET /bikes/<id>"]
     assert row.cpu_ns >= 2 * 2 * MS and row.cpu_jobs == 2
-    assert row.blocked_ns >= 2 * 3 * MS and (row.waits, row.sampled) == (2, 2)
+    assert sums.blocked_ns >= 3 * 3 * MS and sums.waits == 3
 
 
 def test_the_kernel_says_who_stands_in_a_call_that_no_probe_knows() -> None:
@@ -184,21 +229,26 @@ async def task() -> None:
 
 
 def test_a_loop_tells_cpu_and_what_a_request_and_its_tasks_are_blocked(ledger: Ledger) -> None:
-    tally = Tally(ledger, lateness := Lateness())
+    seconds = itertools.count(1_000_000_000, 1_000_000_000)  # each look tells
+    tally = Tally(ledger, lateness := Lateness(), clock=lambda: next(seconds))
+    blocked: list[int] = []
+    waits: list[int] = []
 
     async def main() -> None:
         clocks = LoopClocks(application, tally, lateness)
         clocks.begin()
         for path in ("/plain", "/tasks", "/threads"):
             assert [message["type"] for message in await asked(clocks, path)] == ["http.response.body"]
+            blocked.append((sums := told(tally, ledger)).blocked_ns - sum(blocked))
+            waits.append(sums.waits - sum(waits))
         with pytest.raises(ValueError, match="mine"):
             await asked(clocks, "/raises")
 
     asyncio.run(main())
-    rows = told(tally, ledger)
+    rows = told(tally, ledger).routes
     plain, tasks, threads = (rows[f"GET /{name}"] for name in ("plain", "tasks", "threads"))
-    assert 4 * MS <= plain.cpu_ns < 20 * MS and plain.blocked_ns >= 9 * MS and plain.waits == 1
-    assert 3 * MS <= tasks.cpu_ns < 20 * MS and tasks.blocked_ns > 0
+    assert 4 * MS <= plain.cpu_ns < 20 * MS and blocked[0] >= 9 * MS and waits[0] == 1
+    assert 3 * MS <= tasks.cpu_ns < 20 * MS and blocked[1] > 0
     assert 8 * MS <= threads.cpu_ns < 20 * MS
     assert rows["GET /raises"].jobs == 1
-    assert all(row.sampled == row.jobs == 1 for row in rows.values())
+    assert all(row.cpu_jobs == row.jobs == 1 for row in rows.values())

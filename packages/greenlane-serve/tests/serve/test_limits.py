@@ -26,7 +26,7 @@ class Service:
     def __init__(self, settings: ServeSettings, folder: Path) -> None:
         self.settings = settings
         self.layout = layout_of(settings)
-        self.places = Places(settings, self.layout.groups)
+        self.places = Places(settings, self.layout.groups, threads=True)
         self.folder = folder
         self.groups = {SHARED: Group(SHARED, 2, folder, Acts(), stop_s=1.0)}
         self.told: list[int] = []
@@ -38,7 +38,9 @@ class Service:
 
 
 def worked(jobs: int, cpu_ms: float, io_ms: float) -> GroupWork:
-    return GroupWork(2_000 * _MS, 0, [("GET /", jobs, round(jobs * cpu_ms * _MS), round(jobs * io_ms * _MS))])
+    """Two workers, a second each, of which they compute all."""
+    cpu_ns = round(jobs * cpu_ms * _MS)
+    return GroupWork((cpu_ns, cpu_ns, 0), jobs, round(jobs * io_ms * _MS), 0, 0, [("GET /", jobs, cpu_ns)])
 
 
 def looked(settings: ServeSettings, folder: Path, *looks: GroupWork) -> Service:
@@ -49,17 +51,29 @@ def looked(settings: ServeSettings, folder: Path, *looks: GroupWork) -> Service:
 
 
 def test_what_computes_comes_one_by_one_and_says_why(tmp_path: Path) -> None:
-    service = looked(ServeSettings(), tmp_path, worked(40, 40.0, 0.0))
+    service = looked(ServeSettings(), tmp_path, *[worked(40, 40.0, 0.0)] * 6)
     chosen = service.places.sets[SHARED]
-    assert (service.told, chosen.at_once) == ([1], 1)
+    assert (service.told, chosen.at_once) == ([32, 16, 8, 4, 2, 1], 1)
     assert chosen.why == "model: 40 ms CPU and 0 ms I/O a request; this many keep a worker busy"
     assert word_of(chosen.why) == "model"
 
 
 def test_a_number_that_stays_gets_the_latest_reason_and_the_front_is_left_alone(tmp_path: Path) -> None:
-    service = looked(ServeSettings(), tmp_path, worked(40, 40.0, 0.0), worked(40, 50.0, 0.0), worked(1, 9.0, 0.0))
-    assert service.told == [1]
-    assert service.places.sets[SHARED].why.startswith("model: 4")
+    service = looked(ServeSettings(at_once_max=1), tmp_path, worked(40, 40.0, 0.0), worked(40, 50.0, 0.0))
+    assert service.told == []
+    assert service.places.sets[SHARED].why.startswith("most: 4")
+
+
+def test_what_only_waits_gets_room(tmp_path: Path) -> None:
+    service = Service(ServeSettings(), tmp_path)
+    limits = Limits(threads=True)
+    for _ in range(7):
+        limits.look(service, {SHARED: worked(40, 40.0, 0.0)})  # type: ignore[arg-type]
+    group = service.groups[SHARED]
+    for in_progress in (2, 2, 4):
+        limits.make_room(service, group, (100, 1, 1), 2, in_progress)  # type: ignore[arg-type]
+    assert service.told[-3:] == [1, 2, 4]
+    assert word_of(service.places.sets[SHARED].why) == "room"
 
 
 @pytest.mark.parametrize(
@@ -72,14 +86,14 @@ def test_a_number_that_stays_gets_the_latest_reason_and_the_front_is_left_alone(
     ],
 )
 def test_settings_bound_it(settings: ServeSettings, number: int, word: str, tmp_path: Path) -> None:
-    computes = worked(40, 40.0, 0.0) if word == "least" else worked(40, 1.0, 500.0)
-    chosen = looked(settings, tmp_path, computes).places.sets[SHARED]
+    computes = worked(40, 40.0, 0.0) if word == "least" else worked(2000, 1.0, 500.0)
+    chosen = looked(settings, tmp_path, *[computes] * 6).places.sets[SHARED]
     assert (chosen.at_once, word_of(chosen.why)) == (number, word)
 
 
 def test_threads_bound_a_wsgi_worker_only() -> None:
     settings = ServeSettings(threads=5)
-    assert [AtOnceRule.of(settings, threads=threads).most for threads in (True, False)] == [5, 64]
+    assert [AtOnceRule.of(settings, threads=threads).most for threads in (True, False)] == [5, 1000]
 
 
 def test_a_number_of_the_settings_is_left_alone(tmp_path: Path) -> None:

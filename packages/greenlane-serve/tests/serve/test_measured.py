@@ -15,45 +15,47 @@ from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
 MS = 1_000_000
 
 
-def told(at_ns: int, *, lag: tuple[int, int] = (0, 0), **routes: tuple[int, int, int, int, int, int]) -> Sums:
-    """`lag`: wake-ups, and how late they were together."""
-    return Sums(at_ns, {name: RouteSums(*row) for name, row in routes.items()}, [lag[0]], lag[1])
+def told(
+    at_ns: int, *, lag: tuple[int, int] = (0, 0), blocked: tuple[int, int] = (0, 0), **routes: tuple[int, int, int]
+) -> Sums:
+    """`lag`: wake-ups, and how late they were together; `blocked`: for how long, and how often."""
+    return Sums(at_ns, {name: RouteSums(*row) for name, row in routes.items()}, *blocked, [lag[0]], lag[1])
 
 
 def test_what_has_come_is_the_difference_to_the_last_answer() -> None:
     since = Since()
-    assert since.take({1: told(1_000, bikes=(10, 5 * MS, 10, 50 * MS, 10, 10))}) == {}
-    later = told(3_000, bikes=(14, 7 * MS, 14, 52 * MS, 14, 14), hogs=(1, 30 * MS, 1, 0, 0, 1))
-    came = since.take({1: later})
-    assert came[1].span_ns == 2_000
-    assert came[1].ended == [("bikes", 4, 2 * MS, 2 * MS), ("hogs", 1, 30 * MS, 0)]
+    assert since.take({1: told(1_000, blocked=(50 * MS, 10), bikes=(10, 5 * MS, 10))}) == {}
+    later = told(3_000, blocked=(52 * MS, 14), bikes=(14, 7 * MS, 14), hogs=(1, 30 * MS, 1))
+    came = since.take({1: later})[1]
+    assert (came.span_ns, came.jobs, came.blocked_ns) == (2_000, 5, 2 * MS)
+    assert came.ended == [("bikes", 4, 2 * MS), ("hogs", 1, 30 * MS)]
 
 
 def test_what_was_looked_at_stands_for_the_rest() -> None:
     since = Since()
-    since.take({1: told(1, a=(0, 0, 0, 0, 0, 0))})
-    came = since.take({1: told(2, a=(100, 30 * MS, 10, 80 * MS, 8, 4), never=(5, 5 * MS, 5, 0, 0, 0))})
-    assert came[1].ended == [("a", 100, 300 * MS, 2_000 * MS)], "of the other one nothing is known yet"
-    came = since.take({1: told(3, a=(101, 30 * MS, 10, 80 * MS, 8, 4))})
-    assert came[1].ended == [("a", 1, 3 * MS, 20 * MS)], "none was looked at: the means of all"
+    since.take({1: told(1, a=(0, 0, 0))})
+    came = since.take({1: told(2, a=(100, 30 * MS, 10), never=(5, 0, 0))})
+    assert came[1].ended == [("a", 100, 300 * MS)], "of the other one nothing is known yet"
+    came = since.take({1: told(3, a=(101, 30 * MS, 10))})
+    assert came[1].ended == [("a", 1, 3 * MS)], "none was looked at: the mean of all"
 
 
 def test_the_wait_until_code_goes_on_is_no_io() -> None:
     since = Since()
-    since.take({1: told(1, lag=(10, 10 * MS), a=(0, 0, 0, 0, 0, 0), b=(0, 0, 0, 0, 0, 0))})
+    since.take({1: told(1, lag=(10, 10 * MS))})
     # 20 wake-ups were 5 ms late each meanwhile.
-    a, b = (10, 0, 10, 600 * MS, 10, 10), (10, 0, 10, 90 * MS, 20, 10)
-    came = since.take({1: told(2, lag=(30, 110 * MS), a=a, b=b)})
-    assert came[1].ended == [("a", 10, 0, 550 * MS), ("b", 10, 0, 0)]
+    came = since.take({1: told(2, lag=(30, 110 * MS), blocked=(600 * MS, 10))})[1]
+    assert (came.blocked_ns, came.wakes, came.late_ns) == (550 * MS, 20, 100 * MS)
+    assert since.take({1: told(3, lag=(50, 210 * MS), blocked=(690 * MS, 30))})[1].blocked_ns == 0
 
 
 def test_an_answer_counts_once_and_a_new_process_begins_anew() -> None:
     since = Since()
-    first = told(1_000, bikes=(10, 5, 10, 50, 0, 10))
+    first = told(1_000, blocked=(50, 0), bikes=(10, 5, 10))
     since.take({1: first})
     assert since.take({1: first}) == {}
-    assert since.take({2: told(2_000, bikes=(3, 30, 3, 3, 0, 3))}) == {}
-    assert since.take({2: told(3_000, bikes=(4, 35, 4, 3, 0, 4))})[2].ended == [("bikes", 1, 5, 0)]
+    assert since.take({2: told(2_000, bikes=(3, 30, 3))}) == {}
+    assert since.take({2: told(3_000, bikes=(4, 35, 4))})[2].ended == [("bikes", 1, 5)]
 
 
 def test_both_sides_of_a_ledger_see_the_same() -> None:
@@ -63,7 +65,7 @@ def test_both_sides_of_a_ledger_see_the_same() -> None:
         assert (parent.last_s(), parent.read()) == (0.0, None)
         worker.beat()
         assert parent.last_s() > 0
-        for sums in (told(7, lag=(3, 4), a=(1, 2, 3, 4, 5, 6), b=(0, 0, 0, 0, 0, 0)), told(8, a=(9, 2, 3, 4, 5, 6))):
+        for sums in (told(7, lag=(3, 4), blocked=(5, 6), a=(1, 2, 3), b=(0, 0, 0)), told(8, a=(9, 2, 3))):
             worker.write(sums)
             assert parent.read() == sums
         os.pwrite(worker.fd, b"torn", 40)

@@ -32,7 +32,7 @@ def layout_and_group(folder: Path) -> tuple[Layout, Group]:
 @pytest.mark.system
 def test_a_change_reaches_workers_and_gates_and_can_be_read(tmp_path: Path) -> None:
     layout, group = layout_and_group(tmp_path)
-    places = Places(SETTINGS, layout.groups)
+    places = Places(SETTINGS, layout.groups, threads=False)
     assert places.live
     servers = {SHARED: [FrontServer(slot.name, slot.socket, FIRST_AT_ONCE, True) for slot in group.slots]}
     site = Site(layout, servers, [f"127.0.0.1:{child.free_port()}"], tmp_path, {SHARED: FIRST_AT_ONCE}, connections=100)
@@ -47,7 +47,7 @@ def test_a_change_reaches_workers_and_gates_and_can_be_read(tmp_path: Path) -> N
 
 
 def test_what_the_settings_fix_wins_and_what_was_measured_stays() -> None:
-    places = Places(SETTINGS, [SHARED])
+    places = Places(SETTINGS, [SHARED], threads=False)
     assert places.sets == {SHARED: Chosen(FIRST_AT_ONCE, "nothing is measured yet")}
     places.read(ServeSettings(at_once=5))
     assert (places.live, places.at_once(SHARED)) == (False, 5)
@@ -57,7 +57,7 @@ def test_what_the_settings_fix_wins_and_what_was_measured_stays() -> None:
 
 def test_a_number_that_the_front_did_not_hear_holds_for_the_next(tmp_path: Path) -> None:
     layout, group = layout_and_group(tmp_path)
-    places = Places(SETTINGS, layout.groups)
+    places = Places(SETTINGS, layout.groups, threads=False)
     with pytest.raises(ServeError):
         places.change(group, 3, "measured", layout, Runtime(tmp_path / "nobody"))
     assert places.at_once(SHARED) == 3

@@ -41,7 +41,7 @@ def service(folder: Path) -> Any:
         slot = groups[group].slots[0]
         slot.pid, slot.state = pid, state
     front = SimpleNamespace(child=SimpleNamespace(pid=10), version="2.6.12")
-    places = Places(SETTINGS, layout.groups)
+    places = Places(SETTINGS, layout.groups, threads=False)
     return SimpleNamespace(settings=SETTINGS, layout=layout, groups=groups, places=places, front=front, reloads=3)
 
 
@@ -88,16 +88,14 @@ def test_the_front_refused_what_no_worker_answered(tmp_path: Path) -> None:
 
 def test_what_workers_told_is_added_up_by_group_with_what_each_has(tmp_path: Path) -> None:
     tree = service(tmp_path)
-    one, two, *_ = tree.groups[SHARED].slots
-    two.pid = 13
+    tree.groups[SHARED].slots[1].pid = 13
     came = {
-        11: WorkerWork(1_000, [("a", 1, 2, 3)]),
-        13: WorkerWork(2_000, [("a", 4, 5, 6)]),
-        99: WorkerWork(5_000, [("z", 1, 1, 1)]),
+        11: WorkerWork(1_000, [("a", 1, 2)], 1, 10, 20, 30),
+        13: WorkerWork(2_000, [("a", 4, 5)], 4, 1, 2, 3),
+        99: WorkerWork(5_000, [("z", 1, 1)], 1, 1, 1, 1),
     }
-    rows = [row(SHARED, one.name, current=2), row(SHARED, two.name, current=1)]
-    worked = work_of_groups(tree, came, rows, {11: CoreTimes(0.5, 1.5), 99: CoreTimes(1.0, 1.0)})
-    assert worked == {SHARED: (3_000, 4_000, [("a", 1, 2, 3), ("a", 4, 5, 6)], 500, 1_500)}
+    worked = work_of_groups(tree, came, {11: CoreTimes(0.5, 1.5), 99: CoreTimes(1.0, 1.0)})
+    assert worked == {SHARED: ((3_000, 500, 1_500), 5, 11, 22, 33, [("a", 1, 2), ("a", 4, 5)])}
 
 
 def test_tables_of_a_service_and_none_of_what_is_not_there(tmp_path: Path) -> None:
@@ -116,7 +114,7 @@ def test_tables_of_a_service_and_none_of_what_is_not_there(tmp_path: Path) -> No
 
 def test_busy_time_and_lag_are_told_by_clocks_where_nothing_records(tmp_path: Path) -> None:
     recorded = 'greenlane_busy_seconds_total{worker="1",pid="8"} 3.000000000\n'
-    sums = Sums(1, {}, [3, 1], 2_000)
+    sums = Sums(1, {}, 0, 0, [3, 1], 2_000)
     told = "".join(_clocked({os.getpid(): sums, 8: sums}, [recorded]))
     assert f'greenlane_busy_seconds_total{{pid="{os.getpid()}"}}' in told and 'pid="8"' not in told
     assert f'greenlane_lag_seconds_count{{pid="{os.getpid()}"}} 4\n' in told

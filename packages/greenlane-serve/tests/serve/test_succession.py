@@ -26,7 +26,7 @@ class Staged:
         settings = ServeSettings(bind=(), workers=workers, lanes=lanes)
         layout = layout_of(settings)
         groups = {name: Group(name, number, Path("/run"), self.acts, 5.0) for name, number in layout.groups.items()}
-        return Lineup(settings, layout, Places(settings, layout.groups), {}, groups)
+        return Lineup(settings, layout, Places(settings, layout.groups, threads=False), {}, groups)
 
     def boot(self, now_s: float) -> None:
         self.succession.step(now_s, fronts_leave=False)

@@ -748,26 +748,29 @@ class AtOnce:
         most: int,
         gap_ns: int,
         window_ns: int,
-        window_jobs: int,
         first: int,
     ) -> AtOnce:
         """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number till then."""
 
-    def had(self, ran_ns: int, starved_ns: int) -> None:
-        """Take in the workers' CPU since the last call, and how long they waited for a core. Call before `look`."""
+    def make_room(self, span: tuple[int, int, int], workers: int, in_progress: int) -> None:
+        """Raise `number` if the CPU has had time to spare, for twice the requests in progress of all workers.
 
-    def look(self, worked_ns: int, held_ns: int, ended: list[tuple[str, int, int, int]]) -> bool:
-        """Take in what has ended since the last call; whether a window has closed, and `number` may be another.
+        `span`: as of `look`, of the time since the last call. Some ten times a second.
+        """
 
-        `worked_ns`: the time that it is of, all workers together; `held_ns`: the same with each worker's times the
-        requests that it had. `ended`: (route, jobs, CPU, I/O until ready) in sums, ns.
+    def look(self, span: tuple[int, int, int], *, jobs: int, blocked_ns: int, wakes: int, late_ns: int) -> bool:
+        """Take in what has come since the last call; whether a window has closed, and `number` may be another.
+
+        `span`: the time that it is of, all workers together; of it, their CPU, and how long their threads waited for a
+        core; ns. `jobs`: requests that have ended. `blocked_ns`: how long requests were blocked until their reply was
+        there, also those in progress. `wakes`, `late_ns`: wake-ups of our own, and how late they were together.
         """
 
     def number(self) -> int:
         """Requests at once for each worker."""
 
-    def why(self) -> tuple[str, int, int, float]:
-        """(unknown, model, backstop, least or most; mean CPU and I/O of a request, ns; stay by what is usual)."""
+    def why(self) -> tuple[str, int, int]:
+        """(unknown, model, room, least or most; mean CPU and I/O of a request, ns)."""
 
 @final
 class Apart:
@@ -776,8 +779,8 @@ class Apart:
     def __new__(cls, *, over_ns: int, learn_after: int) -> Apart:
         """Know nothing yet; `greenlane.policy.ApartRule` says what each value means."""
 
-    def look(self, ended: list[tuple[str, int, int, int]]) -> bool:
-        """Take in what has ended since the last call, as `AtOnce.look`; whether `routes` has changed."""
+    def look(self, ended: list[tuple[str, int, int]]) -> bool:
+        """Take in what has ended since the last call: (route, jobs, CPU) in sums, ns; whether `routes` has changed."""
 
     def routes(self) -> list[tuple[str, int]]:
         """(route, mean CPU of a request, ns) of those apart, by name."""

@@ -77,6 +77,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         tree = Tree(lambda: effective_settings(arguments, ServeSettings), arguments.application, kind, say)
         live = Live(kind=kind)
         tree.rounds.append(live)
+        tree.rounds.append(live.room)
         stack.callback(live.close)
         return tree.run()
 

@@ -97,6 +97,11 @@ class Runtime:
             if line["svname"] != "FRONTEND" and backend in (None, line["pxname"]) and server in (None, line["svname"])
         ]  # fmt: skip
 
+    def loads(self) -> dict[str, int]:
+        """Of each backend, requests that its servers have. Cost: some 50 us."""
+        lines = [line.split(",", 5) for line in self.ask("show stat -1 2 -1").splitlines() if line[:1] not in ("#", "")]
+        return {line[0]: int(line[4]) - int(line[2]) for line in lines}  # all of it, less what waits
+
     def in_progress(self, backend: str, server: str) -> int:
         """Requests that a server has."""
         return sum(row.current for row in self.rows(backend, server))

@@ -1,8 +1,9 @@
 """What requests cost, by clocks: for limits and lanes that are set live. docs/design/0022-serve-measures-by-clocks.md.
 
-`Tally` has the sums by route. CPU is that of thread clocks. I/O lasts until the reply is *ready*: what a request is
+`Tally` has the sums. CPU is that of thread clocks, by route. I/O lasts until the reply is *ready*: what a request is
 blocked, as phase probes see it, less the usual wait until code that is ready runs (`Lateness`), which the parent takes
-off. That is looked at for one request in some (`Tally.picks`); `SampledRequest` is one of these.
+off. It counts while it lasts: a request that ends late, or never, is known from its start. That is looked at for one
+request in some (`Tally.picks`); `SampledRequest` is one of these, and stands for the others.
 """
 
 from __future__ import annotations
@@ -34,37 +35,75 @@ IDLE_S: Final = 1.0
 _LAG_BUCKETS: Final = 32
 # A call that took less did not wait for the interpreter: it had not blocked, and got it back before others woke.
 _SHORT_NS: Final = 200_000
+# A wait for a lock ends when another request of this process goes on, and is no I/O; a longer one is for an event, as
+# of a long poll. A tenth of a second, as long as people notice. Arbitrary.
+_EVENT_NS: Final = 100_000_000
 
 
 class SampledRequest:
     """One request that is looked at closely: it is blocked while none of its parts (thread, tasks) runs or could."""
 
-    __slots__ = ("_busy", "_guard", "_since_ns", "blocked_ns", "cpu_ns", "native_id", "waits")
+    __slots__ = (
+        "_busy",
+        "_clock",
+        "_from_ns",
+        "_guard",
+        "_since_ns",
+        "blocked_ns",
+        "cpu_ns",
+        "native_id",
+        "stands_for",
+        "waits",
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock = clock
         self.native_id = unpatched.get_native_id()
+        #: Requests that it stands for.
+        self.stands_for = 1
         self.cpu_ns = 0
         self.blocked_ns = 0
         self.waits = 0
         self._busy = 1
-        self._since_ns = 0
+        # When the present wait began; from when on it counts, if it lasts that long.
+        self._since_ns = self._from_ns = 0
         self._guard = unpatched.allocate_lock()
 
-    def rest(self) -> None:
-        """Note that a part waits for something, or has ended."""
+    def rest(self, *, lock: bool = False) -> None:
+        """Note that a part waits for something, or has ended; `lock`: for another thread."""
         with self._guard:
             self._busy -= 1
             if not self._busy:
-                self._since_ns = time.monotonic_ns()
+                self._since_ns = self._clock()
+                self._from_ns = self._since_ns + (_EVENT_NS if lock else 0)
 
     def run(self) -> None:
         """Note that a part goes on, or begins."""
         with self._guard:
             if not self._busy:
-                span_ns = time.monotonic_ns() - self._since_ns
-                self.blocked_ns += span_ns
-                self.waits += span_ns > _SHORT_NS
+                now_ns = self._clock()
+                self.waits += now_ns - _SHORT_NS > self._since_ns and now_ns >= self._from_ns
+                self._count(now_ns)
             self._busy += 1
+
+    def take(self) -> tuple[int, int]:
+        """How long it was blocked since the last call, as far as it has come, and how often it was let go."""
+        with self._guard:
+            if not self._busy:
+                self._count(self._clock())
+            taken = self.blocked_ns, self.waits
+            self.blocked_ns = self.waits = 0
+        return taken
+
+    def add(self, blocked_ns: int) -> None:
+        """Note that it was blocked where none of its parts said so."""
+        with self._guard:
+            self.blocked_ns += blocked_ns
+
+    def _count(self, now_ns: int) -> None:
+        if now_ns >= self._from_ns:
+            self.blocked_ns += now_ns - self._since_ns
+            self._since_ns = now_ns
 
     @property
     def rests(self) -> bool:
@@ -73,10 +112,7 @@ class SampledRequest:
 
 
 class Blocks:
-    """Which of the sampled requests' threads block: an observer of phases while there is one, before the permits.
-
-    A wait for a lock is none: it ends when another request of this process goes on.
-    """
+    """Which of the sampled requests' threads block: an observer of phases while there is one, before the permits."""
 
     def __init__(self) -> None:
         self._guard = unpatched.allocate_lock()
@@ -99,7 +135,7 @@ class Blocks:
         with self._guard:
             sample = self.of.pop(get_ident())
             kinds = self._depth.pop(get_ident())
-            if kinds and kinds[0] != phase.Kind.LOCK:
+            if kinds:
                 sample.run()
             if not self.of:
                 phase.unsubscribe(self)
@@ -109,14 +145,14 @@ class Blocks:
         """Take note that this thread is about to block."""
         if (kinds := self._depth.get(get_ident())) is not None:
             kinds.append(kind)
-            if len(kinds) == 1 and kind != phase.Kind.LOCK:
-                self.of[get_ident()].rest()
+            if len(kinds) == 1:
+                self.of[get_ident()].rest(lock=kind == phase.Kind.LOCK)
 
     def enter(self) -> None:
         """Take note that it came back."""
         if kinds := self._depth.get(get_ident()):
-            kind = kinds.pop()
-            if not kinds and kind != phase.Kind.LOCK:
+            kinds.pop()
+            if not kinds:
                 self.of[get_ident()].run()
 
 
@@ -151,6 +187,9 @@ class Tally:
         self._rows: dict[str, list[int]] = {}
         self._jobs = self._jobs_told = 0
         self._told_ns = 0
+        # Sampled requests in progress; what all were blocked so far, and how often.
+        self._open: set[SampledRequest] = set()
+        self._blocked_ns = self._waits = 0
         # One in this many requests is looked at; how many are skipped before the next one.
         self._each = self._left = 1
 
@@ -162,13 +201,19 @@ class Tally:
         self._left = 1 if self._each == 1 else random.randint(1, 2 * self._each - 1)
         return True
 
+    def begin(self, sample: SampledRequest) -> None:
+        """Look at a request that was picked, until it has `ended`."""
+        sample.stands_for = self._each
+        with self._guard:
+            self._open.add(sample)
+
     def passed(self, route: str) -> None:
         """Count a request of which nothing else is known. On a loop's thread only, where nobody else counts."""
         self._jobs += 1
         (self._rows.get(route) or self._row(route))[0] += 1
 
     def _row(self, route: str) -> list[int]:
-        return self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0, 0, 0, 0])
+        return self._rows.setdefault(route if len(self._rows) < _MOST_ROUTES else "", [0, 0, 0])
 
     def ended(self, route: str, cpu_ns: int | None, sample: SampledRequest | None) -> None:
         """Count a request; `cpu_ns` None = not known. About 0.5 us."""
@@ -180,9 +225,8 @@ class Tally:
                 row[1] += cpu_ns
                 row[2] += 1
             if sample is not None:
-                row[3] += sample.blocked_ns
-                row[4] += sample.waits
-                row[5] += 1
+                self._open.discard(sample)
+                self._count(sample)
 
     def turn(self) -> None:
         """Tell the parent that this process turns, and now and then the sums. On the main thread."""
@@ -192,11 +236,19 @@ class Tally:
         if span_ns < _TELL_NS:
             return
         with self._guard:
+            for sample in self._open:
+                self._count(sample)
             routes = {route: RouteSums(*row) for route, row in self._rows.items()}
             jobs, self._jobs_told, self._told_ns = self._jobs - self._jobs_told, self._jobs, now_ns
         self._each = max(1, round(jobs * 1e9 / span_ns / SAMPLES_PER_S))
         self._left = min(self._left, 2 * self._each)
-        self._ledger.write(Sums(now_ns, routes, self._lateness.by_lag, self._lateness.sum_ns))
+        late = self._lateness
+        self._ledger.write(Sums(now_ns, routes, self._blocked_ns, self._waits, late.by_lag, late.sum_ns))
+
+    def _count(self, sample: SampledRequest) -> None:
+        blocked_ns, waits = sample.take()
+        self._blocked_ns += sample.stands_for * blocked_ns
+        self._waits += sample.stands_for * waits
 
 
 # A thread that waits for the GIL, a permit or a lock stands in this system call.
@@ -241,7 +293,9 @@ class ThreadClocks:
     def begin(self) -> None:
         """Note that this thread begins a request."""
         if self._tally.picks():
-            self._blocks.begin(SampledRequest())
+            sample = SampledRequest()
+            self._tally.begin(sample)
+            self._blocks.begin(sample)
             self._begun_s = time.monotonic()
             if self._asleep:
                 self._asleep = False
@@ -277,7 +331,7 @@ class ThreadClocks:
         if samples:
             sample = random.choice(samples)
             if not sample.rests and stands_in_call(sample.native_id):
-                sample.blocked_ns += round(span_s * 1e9) * len(samples)
+                sample.add(round(span_s * 1e9) * len(samples))
 
 
 def stands_in_call(native_id: int) -> bool:

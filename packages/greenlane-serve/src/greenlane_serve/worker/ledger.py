@@ -29,10 +29,6 @@ class RouteSums(NamedTuple):
     # CPU, and of how many requests.
     cpu_ns: int
     cpu_jobs: int
-    # Of those that were looked at closely: how long they were blocked, how often, and how many they are.
-    blocked_ns: int
-    waits: int
-    sampled: int
 
 
 class Sums(NamedTuple):
@@ -41,6 +37,9 @@ class Sums(NamedTuple):
     # When, monotonic.
     at_ns: int
     routes: Mapping[str, RouteSums]
+    # How long requests were blocked, and how often, also those that are still in progress.
+    blocked_ns: int = 0
+    waits: int = 0
     # How late wake-ups of our own ran: counts of those below 2**i us, as `metrics.lag_histogram` has them; their sum.
     by_lag: Sequence[int] = ()
     lag_ns: int = 0
@@ -68,7 +67,7 @@ class Ledger:
 
     def write(self, sums: Sums) -> None:
         """Tell. Some 10 us, and 1 us a route."""
-        body = json.dumps([sums.routes, list(sums.by_lag), sums.lag_ns]).encode()
+        body = json.dumps([sums.routes, sums.blocked_ns, sums.waits, list(sums.by_lag), sums.lag_ns]).encode()
         if len(body) <= _MOST_BYTES:
             os.pwrite(self.fd, _HEAD.pack(sums.at_ns, len(body), zlib.crc32(body)) + body, _BEAT.size)
 
@@ -88,5 +87,5 @@ class Ledger:
         body = page[_HEAD.size : _HEAD.size + length]
         if zlib.crc32(body) != checksum:
             return None
-        routes, by_lag, lag_ns = json.loads(body)
-        return Sums(at_ns, {route: RouteSums(*row) for route, row in routes.items()}, by_lag, lag_ns)
+        routes, *others = json.loads(body)
+        return Sums(at_ns, {route: RouteSums(*row) for route, row in routes.items()}, *others)

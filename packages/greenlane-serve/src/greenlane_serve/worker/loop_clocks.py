@@ -68,7 +68,9 @@ class LoopClocks:
         self._open += 1
         if self._loop is not None and self._loop.get_task_factory() is None:
             self._loop.set_task_factory(_task)
-        return _LoopSample(send)
+        sample = _LoopSample(send)
+        self._tally.begin(sample)
+        return sample
 
     async def _wake_up(self) -> None:
         """Wake up now and then while requests are sampled: how late that is."""
@@ -114,10 +116,10 @@ class _LoopSample(SampledRequest):
         if not self.over:
             super().run()
 
-    def rest(self) -> None:
+    def rest(self, *, lock: bool = False) -> None:
         """As `run`."""
         if not self.over:
-            super().rest()
+            super().rest(lock=lock)
 
 
 class _Steps(Coroutine[Any, Any, Any]):

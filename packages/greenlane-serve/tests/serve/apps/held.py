@@ -2,7 +2,8 @@
 
 `/…/hold?NAME` writes `NAME.begun` into the directory of the variable HELD, with the process id, and ends when
 `NAME.let_go` is there; `/…/check?NAME` asks at checkpoints meanwhile, and writes `NAME.cancelled` when told to end.
-`/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms, `/call?PORT` calls an upstream.
+`/…/burn` computes for 20 ms, `/…/echo?TEXT` answers it after a few ms, `/left` the time to its deadline in ms,
+`/call?PORT` calls an upstream.
 `/poison?NAME` kills its process, `/hang?NAME` never releases the GIL. Everything else is answered immediately.
 
 It never ends to load while `stuck` is in the directory, and does not load while `broken` is in the directory.
@@ -39,6 +40,8 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
             time.sleep(0.002)
     elif path.endswith("/check"):
         check(name)
+    elif path.endswith("/burn"):
+        burn()
     elif path.endswith("/echo"):
         time.sleep(0.005)
         said = [name, environ["wsgi.input"].read().decode()]
@@ -53,6 +56,12 @@ def app(environ: dict[str, Any], start_response: Any) -> list[bytes]:
             ctypes.PyDLL(None).sleep(3600)
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [" ".join(map(str, said)).encode()]
+
+
+def burn() -> None:
+    until_s = time.thread_time() + 0.02
+    while time.thread_time() < until_s:
+        pass
 
 
 def begin(name: str) -> None:

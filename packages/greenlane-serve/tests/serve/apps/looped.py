@@ -1,6 +1,6 @@
 """An ASGI application that says who answers; `/block` blocks its event loop, `/stop/hold?NAME` until it is let go.
 
-Otherwise `/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting; `/call?PORT`.
+Otherwise `/…/hold?NAME`, `/…/check?NAME`: as in `held`, awaiting; `/burn`, `/call?PORT`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import time
 from typing import Any
 
-from held import FOLDER, begin, call
+from held import FOLDER, begin, burn, call
 
 import greenlane
 
@@ -23,6 +23,8 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         return
     if scope["path"] == "/block":
         time.sleep(0.3)
+    elif scope["path"] == "/burn":
+        burn()
     elif scope["path"] == "/call":
         await asyncio.to_thread(call, int(scope["query_string"]))
     elif scope["path"].endswith(("/hold", "/check")):
