@@ -87,7 +87,7 @@ def place_uvicorn_end(patches: Patches, module: ModuleType) -> None:
 
 
 def place_hypercorn(patches: Patches, module: ModuleType) -> None:
-    """Place the observer in `hypercorn.app_wrappers`."""
+    """Place the observer in `hypercorn.app_wrappers`: applications of ASGI, and of WSGI, which it runs on threads."""
 
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def __call__(self: Any, scope: Any, receive: Any, send: Any, *more: Any) -> Any:
@@ -102,6 +102,7 @@ def place_hypercorn(patches: Patches, module: ModuleType) -> None:
         return __call__
 
     patches.replace(module.ASGIWrapper, "__call__", make)
+    patches.replace(module.WSGIWrapper, "__call__", make)
 
 
 def place_quart(patches: Patches, module: ModuleType) -> None:

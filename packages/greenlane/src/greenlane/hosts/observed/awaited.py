@@ -33,6 +33,11 @@ OBSERVERS = {
     "uvicorn.protocols.http.zttp_h2_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.server": "greenlane.hosts.observed.asgi:place_uvicorn_end",
     "hypercorn.app_wrappers": "greenlane.hosts.observed.asgi:place_hypercorn",
+    "daphne.server": "greenlane.hosts.observed.daphne:place",
+    "granian.wsgi": "greenlane.hosts.observed.granian:place_wsgi",
+    "granian.asgi": "greenlane.hosts.observed.granian:place_asgi",
+    "granian.rsgi": "greenlane.hosts.observed.granian:place_rsgi",
+    "granian._futures": "greenlane.hosts.observed.granian:place_futures",
     "quart.app": "greenlane.hosts.observed.asgi:place_quart",
     "aiohttp.web_protocol": "greenlane.hosts.observed.aiohttp:place",
 }
