@@ -77,14 +77,14 @@ class Service:
         command = [*GREENLANE, "record", "-o", "r.glr", "--", *argv]
         self.process: Child = start(command, cwd=folder, env=environment(**env), port=port)
 
-    def get(self, path: str, **headers: str) -> Answer:
+    def get(self, path: str, method: str = "GET", *, body: bytes | None = None, **headers: str) -> Answer:
         """One request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        connection.request("GET", path, headers={name.replace("_", "-"): text for name, text in headers.items()})
+        connection.request(method, path, body, headers={name.replace("_", "-"): text for name, text in headers.items()})
         response = connection.getresponse()
-        body = response.read()
+        content = response.read()
         connection.close()
-        return Answer(response.status, body, {name.lower(): text for name, text in response.getheaders()})
+        return Answer(response.status, content, {name.lower(): text for name, text in response.getheaders()})
 
     def stop(self) -> Recording:
         """End it as an operator would, and give what was recorded."""

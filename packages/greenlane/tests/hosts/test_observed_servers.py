@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,14 @@ import sys, app
 from wsgiref.simple_server import make_server
 make_server("127.0.0.1", int(sys.argv[1]), app.app).serve_forever()
 """
+GEVENT = """
+from gevent import monkey
+monkey.patch_all()
+import sys, app
+from gevent.pywsgi import WSGIServer
+WSGIServer(("127.0.0.1", int(sys.argv[1])), app.app).serve_forever()
+"""
+TORNADO = Path(__file__).with_name("tornado_app.py")
 HANDLER = """
 import sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,7 +52,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
-SERVERS = {"waitress": WAITRESS, "cheroot": CHEROOT, "wsgiref": WSGIREF}
+SERVERS = {"waitress": WAITRESS, "cheroot": CHEROOT, "wsgiref": WSGIREF, "gevent.pywsgi": GEVENT}
+#: What is sent at once, on one connection, to each server that answers in turn.
+PIPELINED = {"gevent.pywsgi": (GEVENT, "/plain"), "tornado": (TORNADO.read_text(), "/quote/7")}
 
 
 @pytest.fixture
@@ -150,7 +161,7 @@ def test_other_wsgi_servers_requests_are_jobs(serve: Callable[..., Service], hos
     service = serve(PLAIN, lambda port: [sys.executable, "-c", SERVERS[host], str(port)])
     plain = service.get("/plain")
     assert (plain.status, plain.body) == (200, b"plain")
-    if host != "cheroot":
+    if host in ("waitress", "wsgiref"):
         assert plain.headers["content-length"] == "5"  # from the one piece, as without us
     assert service.get("/boom").status == 500
     recording = service.stop()
@@ -158,6 +169,79 @@ def test_other_wsgi_servers_requests_are_jobs(serve: Callable[..., Service], hos
     assert (plain_job.host, plain_job.status, plain_job.clock) == (host, 200, "kernel")
     assert plain_job.latency_ns >= 20_000_000
     assert only(recording, "GET /boom").status == 500
+
+
+def test_gunicorns_worker_on_gevents_server_counts_once(serve: Callable[..., Service]) -> None:
+    service = serve(FLASK, lambda port: gunicorn("-k", "gevent_pywsgi", port=port))
+    for number in range(5):
+        assert service.get(f"/quote/{number}").status == 200
+    assert [job.host for job in service.stop().jobs] == ["gunicorn.gevent"] * 5
+
+
+@pytest.mark.parametrize("host", PIPELINED)
+def test_pipelined_requests_arrive_when_their_bytes_do(serve: Callable[..., Service], host: str) -> None:
+    program, path = PIPELINED[host]
+    service = serve(PLAIN, lambda port: [sys.executable, "-c", program, str(port)])
+    head = f"GET {path} HTTP/1.1\r\nHost: x\r\n"
+    for _ in range(2):
+        with socket.create_connection(("127.0.0.1", service.port), timeout=20) as client:
+            client.sendall(f"{head}\r\n{head}\r\n{head}Connection: close\r\n\r\n".encode())
+            answers = b"".join(iter(lambda: client.recv(65536), b""))
+        assert answers.count(b" 200 OK") == 3
+    jobs = sorted(service.stop().jobs, key=lambda job: job.end_ns)
+    assert {(job.host, job.status, job.clock) for job in jobs} == {(host, 200, "kernel")}
+    for first, *later in (jobs[:3], jobs[3:]):
+        assert [job.arrival_ns for job in later] == [first.arrival_ns] * 2
+        assert [job.latency_ns >= number * 20_000_000 for number, job in enumerate(later, 2)] == [True, True]
+
+
+@pytest.mark.parametrize("host", ["gevent.pywsgi", "waitress", "http.server"])
+def test_a_websocket_is_no_job(serve: Callable[..., Service], host: str) -> None:
+    program = {"http.server": HANDLER, **SERVERS}[host]
+    service = serve(PLAIN, lambda port: [sys.executable, "-c", program, str(port)])
+    service.get("/socket", Connection="Upgrade", Upgrade="websocket")
+    service.get("/plain")
+    assert [job.route for job in service.stop().jobs] == ["GET /plain"]
+
+
+def test_tornados_requests_are_jobs(serve: Callable[..., Service]) -> None:
+    service = serve("", lambda port: [sys.executable, str(TORNADO), str(port)])
+    assert service.get("/quote/7").body == b"quote 7"
+    assert service.get("/boom").status == 500
+    assert service.get("/absent").status == 404
+    assert service.get("/stream", X_Request_Start=seconds_ago(2)).body == b"piece piece piece "
+    assert service.get("/body", "POST", body=b"x" * 200_000).body == b"200000"
+    assert service.get("/callback").status == 202
+    assert service.get("/wsgi/bikes/1").body == b"bike"
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as client:
+        key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        client.sendall(
+            f"GET /socket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n".encode()
+        )
+        assert client.recv(65536).startswith(b"HTTP/1.1 101")
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as client:
+        client.sendall(b"GET /forever HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert service.get("/upstream").body == b"quote 1"
+    recording = service.stop()
+    assert sorted((job.host, job.route, job.status, job.clock) for job in recording.jobs) == sorted(
+        ("tornado", route, status, clock)
+        for route, status, clock in (
+            (r"GET /quote/(\d+)", 200, "kernel"),
+            ("GET /boom", 500, "kernel"),
+            ("GET (no route)", 404, "kernel"),
+            ("GET /stream", 200, "header"),
+            ("POST /body", 200, "kernel"),
+            ("GET /callback", 202, "kernel"),
+            ("GET /wsgi/bikes/<int:number>", 200, "kernel"),
+            ("GET /forever", 0, "kernel"),
+            ("GET /upstream", 200, "kernel"),
+            (r"GET /quote/(\d+)", 200, "kernel"),
+        )
+    )
+    assert only(recording, "GET /stream").latency_ns >= 2_060_000_000
+    assert only(recording, "GET /upstream").io_ns and all(
+        job.io_ns["sleep"] >= 18_000_000 for job in recording.jobs if job.route == r"GET /quote/(\d+)"
+    )
 
 
 def test_plain_request_handlers_are_observed(serve: Callable[..., Service]) -> None:

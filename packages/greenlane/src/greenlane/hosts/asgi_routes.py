@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import MutableMapping
-from typing import Any, Final
+from typing import Any
 
-from greenlane.probes.routes import NO_ROUTE, shape
+from greenlane.probes.routes import method_of, mount, no_route
 
 __all__ = ["route_of"]
 
 Scope = MutableMapping[str, Any]
 
-_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
-
 
 def route_of(scope: Scope) -> str | None:
     """Name the route as the framework left it in `scope`: Starlette, FastAPI, Litestar; None = another one.
 
-    Mounts are named by the path that they matched; a segment of it that is no word is `*`.
+    Mounts are named by the path that they matched: a parameter by its name, another segment that is no word is `*`.
     """
-    path = scope.get("path_template") or _starlette_path(scope)
+    mounted = _mounted(scope)
+    path = scope.get("path_template") or _starlette_path(scope, mounted)
     if path is None:
-        return f"{_method(scope)} {NO_ROUTE}" if "router" in scope else None
-    return f"{_method(scope)} {path or '/'}"
+        if "router" not in scope:
+            return None
+        path = no_route(mounted)
+    return f"{method_of(scope.get('method', ''))} {path or '/'}"
 
 
-def _starlette_path(scope: Scope) -> str | None:
+def _mounted(scope: Scope) -> str:
+    """Name the mounts below the outermost application; "" = there are none."""
+    root = scope.get("root_path", "")
+    path = root[len(scope.get("app_root_path", root)) :]
+    if not path:
+        return ""
+    parameters = {str(value): f"{{{name}}}" for name, value in scope.get("path_params", {}).items()}
+    return mount(path, parameters)
+
+
+def _starlette_path(scope: Scope, mounted: str) -> str | None:
     told = getattr(scope.get("fastapi.telemetry"), "route", None)
     if isinstance(told, str) and told:
         return told
@@ -36,13 +46,7 @@ def _starlette_path(scope: Scope) -> str | None:
     path = getattr(context, "path_format", None) or getattr(route, "path_format", None)
     if not isinstance(path, str):
         return None
-    mounted = scope.get("root_path", "")[len(scope.get("app_root_path", scope.get("root_path", ""))) :]
     if mounted and hasattr(route, "routes"):
         # A mount whose application is not Starlette's: its own path is part of `mounted`.
         path = "/{path}"
-    words = [word if _WORD.fullmatch(word) else "*" for word in mounted.split("/")[1:]]
-    return "".join(f"/{word}" for word in words) + path
-
-
-def _method(scope: Scope) -> str:
-    return shape(scope.get("method", ""), "/").partition(" ")[0]
+    return mounted + path

@@ -7,8 +7,10 @@
 | Bottle | after the `before_request` hooks | `GET (no route)` |
 | Falcon | when the responder is looked up | `GET (no route)` |
 | Pyramid | when the routes mapper answers; traversal has no routes | `GET (no route)` |
+| Tornado | when a rule's path matches | `GET (no route)` |
 
 The rule and the method bound the number of names: a method that HTTP does not know is `OTHER`, whatever a client sends.
+The path of a mount (`SCRIPT_NAME`, `root_path`) stands before the rule: `GET /shop/bikes/<id>`, `GET /shop/(no route)`.
 Where no framework says the route, `shape` names the request by its method and first path segment.
 
 Pins: a view function, or the class behind it, with the attribute `__greenlane_weight__` (`"heavy"` or `"light"`, set by
@@ -21,24 +23,43 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
 from greenlane import phase
+from greenlane._native import Recorder
 from greenlane.job import WEIGHT_MARK
 from greenlane.probes.patching import Patches, Place
 
-__all__ = ["absent", "install", "shape", "uninstall"]
+__all__ = ["absent", "install", "method_of", "mount", "named_below", "no_route", "shape", "uninstall"]
 
 NO_ROUTE: Final = "(no route)"
 
 #: A path's first segment names it when it looks like a word; anything else may be somebody's number.
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z_-]{0,31}")
 #: Any other method is "OTHER": it comes from the client, and every name takes a place in the table of routes.
-_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+#: These are the registry's (IANA, HTTP methods), then those of caches, UPnP and Icecast.
+_METHODS: Final = frozenset(
+    (
+        "GET HEAD POST PUT PATCH DELETE OPTIONS TRACE CONNECT QUERY "
+        "ACL BASELINE-CONTROL BIND CHECKIN CHECKOUT COPY LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL "
+        "MKREDIRECTREF MKWORKSPACE MOVE ORDERPATCH PRI PROPFIND PROPPATCH REBIND REPORT SEARCH UNBIND UNCHECKOUT "
+        "UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL "
+        "BAN PURGE REFRESH M-SEARCH NOTIFY SUBSCRIBE UNSUBSCRIBE SOURCE"
+    ).split()
+)
 #: Paths whose name is remembered. Arbitrary: others are named again, at about 1 us.
 _REMEMBERED_PATHS: Final = 1024
+#: Likewise of a mount's path, whose segments may be numbered.
+_MOUNT_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
+#: Mounts beyond these are `/*`: their path may come from a client. Arbitrary.
+_MOST_MOUNTS: Final = 64
+_mounts: Final[set[str]] = set()
+_recorder: Final = Recorder()
+
+#: Open jobs of ASGI applications -> whether a framework below has named the job: a mount does not rename it.
+named_below: Final[dict[int, bool]] = {}
 # Routes that were asked for a pin; bounded by the application's rules times the methods above.
 _asked: Final[set[str]] = set()
 
@@ -66,18 +87,57 @@ def shape(method: str, path: str) -> str:
     A deeper path ends in `/*`, so it never collides with a framework's name for the bare segment.
     """
     first, slash, _rest = path.lstrip("/").partition("/")
-    method = method if method in _METHODS else "OTHER"
+    method = method_of(method)
     word = first if not first or _WORD.fullmatch(first) else "*"
     return f"{method} /{word}/*" if slash else f"{method} /{word}"
 
 
-def _tell(method: str, rule: str | None, view: object) -> None:
-    if method not in _METHODS:
-        method = "OTHER"
-    route = f"{method} {rule or NO_ROUTE}"
+def method_of(method: str) -> str:
+    """Give the method as names have it."""
+    return method if method in _METHODS else "OTHER"
+
+
+def mount(path: str, parameters: Mapping[str, str] | None = None) -> str:
+    """Name the path of a mount: `/shop`, `/shops/*`; "" = it is none.
+
+    Args:
+        path: as the application was reached.
+        parameters: names of segments by their text, such as {"12": "{tenant}"}.
+    """
+    words = _words(path) if not parameters else _named_words(path, parameters)
+    if words and words not in _mounts:
+        if len(_mounts) >= _MOST_MOUNTS:
+            return "/*"
+        _mounts.add(words)
+    return words
+
+
+def _named_words(path: str, names: Mapping[str, str]) -> str:
+    words = (names.get(word) or (word if _MOUNT_WORD.fullmatch(word) else "*") for word in path.split("/") if word)
+    return "".join(f"/{word}" for word in words)
+
+
+@functools.lru_cache(_REMEMBERED_PATHS)
+def _words(path: str) -> str:
+    return _named_words(path, {})
+
+
+def no_route(mounted: str) -> str:
+    """Name what has no route, below a mount that `mount` has named."""
+    return f"{mounted}/{NO_ROUTE}" if mounted else NO_ROUTE
+
+
+def _tell(method: str, rule: str | None, view: object, mounted: str = "") -> None:
+    """Name the job that runs here. `mounted`: the path of the application's mount, as the framework has it."""
+    mounted = mount(mounted)
+    route = f"{method_of(method)} {mounted + rule if rule else no_route(mounted)}"
     if route not in _asked:
         _asked.add(route)
         _pin(route, view)
+    if named_below:
+        job = _recorder.job()
+        if job in named_below:
+            named_below[job] = True
     phase.name(route)
 
 
@@ -99,10 +159,11 @@ def _flask(patches: Patches, module: ModuleType) -> None:
             if not silent and phase.active():
                 request = context[0].request if context else proxy._get_current_object()
                 rule = request.url_rule
+                mounted = request.environ.get("SCRIPT_NAME", "")
                 if rule is None:
-                    _tell(request.method, None, None)
+                    _tell(request.method, None, None, mounted)
                 else:
-                    _tell(request.method, rule.rule, self.view_functions.get(rule.endpoint))
+                    _tell(request.method, rule.rule, self.view_functions.get(rule.endpoint), mounted)
             return original(self, *context)
 
         return full_dispatch_request
@@ -115,12 +176,13 @@ def _django(patches: Patches, module: ModuleType) -> None:
         def resolve_request(self: Any, request: Any) -> Any:
             if silent or not phase.active():
                 return original(self, request)
+            mounted = request.META.get("SCRIPT_NAME", "")
             try:
                 match = original(self, request)
             except Exception:
-                _tell(request.method, None, None)
+                _tell(request.method, None, None, mounted)
                 raise
-            _tell(request.method, f"/{match.route}", match.func)
+            _tell(request.method, f"/{match.route}", match.func, mounted)
             return match
 
         return resolve_request
@@ -133,14 +195,14 @@ def _bottle(patches: Patches, module: ModuleType) -> None:
         def match(self: Any, environ: Any) -> Any:
             if silent or not phase.active():
                 return original(self, environ)
-            method = environ["REQUEST_METHOD"]
+            method, mounted = environ["REQUEST_METHOD"], environ.get("SCRIPT_NAME", "")
             try:
                 found = original(self, environ)
             except Exception:
-                _tell(method, None, None)
+                _tell(method, None, None, mounted)
                 raise
             route = found[0]
-            _tell(method, route.rule, route.callback)
+            _tell(method, route.rule, route.callback, mounted)
             return found
 
         return match
@@ -154,7 +216,8 @@ def _falcon(patches: Patches, module: ModuleType) -> None:
             found = original(self, req)
             if not silent and phase.active():
                 responder, _, resource, template = found
-                _tell(req.method, template, responder if hasattr(responder, WEIGHT_MARK) else resource)
+                view = responder if hasattr(responder, WEIGHT_MARK) else resource
+                _tell(req.method, template, view, req.root_path)
             return found
 
         return _get_responder
@@ -169,12 +232,40 @@ def _pyramid(patches: Patches, module: ModuleType) -> None:
             if not silent and phase.active():
                 route = found["route"]
                 # The view is found later, by traversal; only its route factory could carry a mark.
-                _tell(request.method, None if route is None else f"/{route.pattern.lstrip('/')}", None)
+                rule = None if route is None else f"/{route.pattern.lstrip('/')}"
+                _tell(request.method, rule, None, request.environ.get("SCRIPT_NAME", ""))
             return found
 
         return __call__
 
     patches.replace(module.RoutesMapper, "__call__", make)
+
+
+def _tornado_rule(patches: Patches, module: ModuleType) -> None:
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def match(self: Any, request: Any) -> Any:
+            found = original(self, request)
+            # Of nested routers the innermost rule, which has the whole path, is asked last.
+            if found is not None and not silent and phase.active():
+                _tell(request.method, self.regex.pattern.removeprefix("^").removesuffix("$"), None)
+            return found
+
+        return match
+
+    patches.replace(module.PathMatches, "match", make)
+
+
+def _tornado_application(patches: Patches, module: ModuleType) -> None:
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def get_handler_delegate(self: Any, request: Any, target_class: Any, *more: Any, **named: Any) -> Any:
+            fallbacks = (module.ErrorHandler, self.settings.get("default_handler_class"))
+            if target_class in fallbacks and not silent and phase.active():
+                _tell(request.method, None, None)
+            return original(self, request, target_class, *more, **named)
+
+        return get_handler_delegate
+
+    patches.replace(module.Application, "get_handler_delegate", make)
 
 
 _PLAN: Final[dict[str, Place]] = {
@@ -183,6 +274,8 @@ _PLAN: Final[dict[str, Place]] = {
     "bottle": _bottle,
     "falcon.app": _falcon,
     "pyramid.urldispatch": _pyramid,
+    "tornado.routing": _tornado_rule,
+    "tornado.web": _tornado_application,
 }
 
 _patches: Final = Patches(_PLAN)

@@ -10,7 +10,7 @@ from greenlane._native import Recorder, Steps
 from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
 from greenlane.probes.patching import Patches
-from greenlane.probes.routes import NO_ROUTE, shape
+from greenlane.probes.routes import NO_ROUTE, method_of, shape
 
 __all__ = ["place"]
 
@@ -72,6 +72,8 @@ async def _observed(coroutine: Any, request: Any) -> Any:
 def _open(request: Any) -> int:
     _, (arrival_ns, clock) = _arrivals.pop(id(request._message), (None, (0, "handler")))
     headers = request.headers
+    if headers.get("Upgrade", "").lower() == "websocket":
+        return 0
     told = {name: headers[header] for header, name in _HEADERS if header in headers}
     due_ns = 0
     if told:
@@ -93,12 +95,8 @@ def _route_of(request: Any) -> str:
     resource = getattr(getattr(request.match_info, "route", None), "resource", None)
     canonical = getattr(resource, "canonical", None)
     if canonical is None:
-        return f"{_method(request)} {NO_ROUTE}"
-    return f"{_method(request)} {canonical}"
-
-
-def _method(request: Any) -> str:
-    return shape(request.method, "/").partition(" ")[0]
+        return f"{method_of(request.method)} {NO_ROUTE}"
+    return f"{method_of(request.method)} {canonical}"
 
 
 def place(patches: Patches, module: ModuleType) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from greenlane._native import Recorder, Steps
 from greenlane.hosts.observed.asgi_app import observed
 from greenlane.probes.patching import Patches
-from greenlane.probes.routes import NO_ROUTE
+from greenlane.probes.routes import method_of, mount, no_route
 from greenlane.probes.wrapping import Make
 
 __all__ = ["place_hypercorn", "place_quart", "place_uvicorn", "place_uvicorn_end"]
@@ -117,7 +117,8 @@ def _named_by_rule(original: Callable[..., Any], silent: list[bool]) -> Callable
             request = getattr(request_context, "request", None)
             rule = getattr(request, "url_rule", None)
             if request is not None:
-                _recorder.name(f"{request.method} {rule.rule if rule is not None else NO_ROUTE}")
+                mounted = mount(request.root_path)
+                _recorder.name(f"{method_of(request.method)} {mounted + rule.rule if rule else no_route(mounted)}")
         return original(self, request_context)
 
     return full_dispatch_request

@@ -16,7 +16,7 @@ from greenlane._native import Recorder, Steps
 from greenlane.hosts.asgi_routes import route_of
 from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
-from greenlane.probes.routes import shape
+from greenlane.probes.routes import named_below, shape
 
 __all__ = ["Application", "observed", "route_of"]
 
@@ -31,8 +31,6 @@ _FAILED: Final = 500
 _WANTED: Final = {name.lower().encode("ascii"): theirs for name, theirs in READ.items()}
 
 _recorder: Final = Recorder()
-#: Jobs that have not ended. A nested call is part of its job: the middleware under an observed server.
-_open_jobs: Final[set[int]] = set()
 
 
 async def observed(
@@ -46,8 +44,9 @@ async def observed(
         arrival: (monotonic ns, clock) of the request's bytes; 0 = unknown.
         scope, receive, send: the server's.
     """
+    # A nested call is part of its job: the middleware under an observed server.
     # A task without steps that we see (granian's) shares its unit with everything else on the loop.
-    if scope["type"] != "http" or not _recorder.recording() or not Steps.in_task() or JOB.get() in _open_jobs:
+    if scope["type"] != "http" or not _recorder.recording() or not Steps.in_task() or JOB.get() in named_below:
         return await app(scope, receive, send)
     # This task may have been made within another request: the one before it on a pipelined connection.
     _recorder.attach(0)
@@ -86,7 +85,7 @@ class _Answer:
 
     def __init__(self, job: int, scope: Scope, send: Send) -> None:
         self._job = job
-        _open_jobs.add(job)
+        named_below[job] = False
         self._scope = scope
         self._send = send
         self._status = 0
@@ -121,10 +120,12 @@ class _Answer:
         if job:
             if not self._status:
                 self._name()
-            _open_jobs.discard(job)
+            named_below.pop(job, None)
             _recorder.close(job, self._status or status)
 
     def _name(self) -> None:
+        if named_below.get(self._job):
+            return
         route = route_of(self._scope)
         if route is not None:
             _recorder.name(route)

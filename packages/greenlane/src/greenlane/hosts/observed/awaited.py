@@ -26,6 +26,7 @@ OBSERVERS = {
     "waitress.channel": "greenlane.hosts.observed.wsgi_servers:place_waitress_channel",
     "waitress.task": "greenlane.hosts.observed.wsgi_servers:place_waitress_task",
     "cheroot.wsgi": "greenlane.hosts.observed.wsgi_servers:place_cheroot",
+    "gevent.pywsgi": "greenlane.hosts.observed.pywsgi:place",
     "celery.signals": "greenlane.hosts.observed.celery:place",
     "uvicorn.protocols.http.h11_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.protocols.http.httptools_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
@@ -40,6 +41,7 @@ OBSERVERS = {
     "granian._futures": "greenlane.hosts.observed.granian:place_futures",
     "quart.app": "greenlane.hosts.observed.asgi:place_quart",
     "aiohttp.web_protocol": "greenlane.hosts.observed.aiohttp:place",
+    "tornado.httpserver": "greenlane.hosts.observed.tornado:place",
 }
 
 #: Starts a program with a `sitecustomize` of its own before ours, which does not look for others. The recording of the

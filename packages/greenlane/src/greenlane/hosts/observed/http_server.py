@@ -68,6 +68,8 @@ def place(patches: Patches, module: ModuleType) -> None:
 
 
 def _opened(recorder: Recorder, request: Any) -> int:
+    if request.headers.get("Upgrade", "").lower() == "websocket":
+        return 0
     told = next((request.headers[name] for name in front_clock.NAMES if request.headers.get(name)), "")
     believed = told and front_clock.is_front(str(request.client_address[0]) if request.client_address else None)
     arrival_ns, clock = front_clock.arrival_ns(told) if believed else 0, "header"

@@ -52,14 +52,16 @@ class Requests:
         self._recorder = Recorder()
 
     def open(self, environ: Environ, accepted_ns: int = 0) -> int:
-        """Open a job, named by method and path until a framework names it; 0 = off, or there is one already.
+        """Open a job, named by method and path until a framework names it.
+
+        0 = off, there is one already, or it is a WebSocket: that lasts as long as its client stays.
 
         Args:
             environ: the WSGI environ.
             accepted_ns: when the host accepted the request; 0 = unknown. A front's header says it better.
         """
         recorder = self._recorder
-        if not recorder.recording():
+        if not recorder.recording() or str(environ.get("HTTP_UPGRADE", "")).lower() == "websocket":
             return 0
         arrival_ns, clock = _arrival(recorder, environ, accepted_ns)
         spawn_ns = 0 if self._spawned_ns is None else self._spawned_ns()

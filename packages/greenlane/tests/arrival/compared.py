@@ -1,0 +1,93 @@
+"""What was recorded of each request beside what the client and the application know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.arrival.client import KINDS, Asked, Client
+from tests.arrival.servers import SERVED, Server
+from tests.hosts.observed import Service
+
+from greenlane_tools.reader import Job
+from tests.fixtures import StartProcess
+
+__all__ = ["Compared", "compare", "faults"]
+
+_MS: Final = 1_000_000
+#: The kernel's stamps are of another clock, whose distance to ours is measured.
+_CLOCKS_NS: Final = 1 * _MS
+#: A job ends when its server has sent its answer and gets to it: a machine that is busy may take so long.
+_BUSY_NS: Final = 3_000 * _MS
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One request."""
+
+    asked: Asked
+    job: Job
+
+    @property
+    def client_ns(self) -> int:
+        """The latency by the client's clock: from the end of the head to the last byte of the answer."""
+        return self.asked.last_ns - self.asked.sent_ns
+
+    @property
+    def error_ns(self) -> int:
+        """By how much the recorded latency is longer; less than 0: shorter."""
+        return self.job.latency_ns - self.client_ns
+
+    @property
+    def is_near(self) -> bool:
+        """Within 5 % or 2 ms."""
+        return abs(self.error_ns) <= max(2 * _MS, self.client_ns // 20)
+
+
+def compare(server: Server, start: StartProcess, folder: Path, port: int, *, ask: int = 0) -> list[Compared]:
+    """Ask a recorded server on each kind of connection, and give each request with its job.
+
+    Args:
+        server: it.
+        start: the fixture `start_process`.
+        folder: an empty one.
+        port: a free one.
+        ask: the port of a proxy before it; 0 = none.
+    """
+    service = Service(start, folder, port, server.command(port), PYTHONPATH=str(SERVED))
+    asked: list[Asked] = []
+    for kind, run in KINDS.items():
+        client = Client(ask or port, kind)
+        run(client)
+        asked += client.asked
+    recording = service.stop()
+    pids = {process.number: process.pid for process in recording.processes}
+    jobs = {(pids[job.process], job.job): job for job in recording.jobs}
+    assert len(jobs) == len(asked), f"{len(jobs)} jobs of {len(asked)} requests: {recording.notes}"
+    return [Compared(each, jobs[each.pid, each.job]) for each in asked]
+
+
+def faults(rows: Iterable[Compared], server: Server) -> list[str]:
+    """Say what cannot be true, however busy the machine is; empty = nothing.
+
+    An arrival lies between the client's send and the handler's first instruction, a job's end after the handler's
+    last one; and where an arrival cannot be known, its clock says so.
+    """
+    found = []
+    for row in rows:
+        asked, job = row.asked, row.job
+        clock = server.clock_of(asked.kind)
+        wrong = {
+            "arrived before it was sent": asked.began_ns - job.arrival_ns - _CLOCKS_NS,
+            "arrived after its handler had begun": job.arrival_ns - asked.handler_ns,
+            "ended before its handler": asked.handled_ns - job.end_ns,
+            "ended long after its answer": job.end_ns - asked.last_ns - _BUSY_NS,
+        }
+        found += [
+            f"{asked.kind}: {what}, by {ns / _MS:.1f} ms ({row.job.clock})" for what, ns in wrong.items() if ns > 0
+        ]
+        if job.clock != clock:
+            found.append(f"{asked.kind}: clock {job.clock}, expected {clock}")
+    return found
