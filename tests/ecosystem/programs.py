@@ -86,6 +86,7 @@ _ADAPTERS: Final = {
 }
 #: Pairs that make no sense, and why.
 SENSELESS: Final = {
+    ("kinto", "tornado"): "tornado refuses the space at the end of a header of Kinto's",
     ("datasette", "gevent.pywsgi"): "an asyncio loop on a patched thread",
     ("datasette", "tornado"): "an asyncio loop that an asyncio loop waits for",
 }
@@ -274,7 +275,7 @@ def _match(sent: list[Asked], jobs: list[Job]) -> None:
         (abs(each.got_ns - job.end_ns) + abs(each.sent_ns - job.arrival_ns) * (each.how == "beside"), at, number)
         for at, each in enumerate(sent)
         for number, job in enumerate(jobs)
-        if abs(each.got_ns - job.end_ns) < 10**9
+        if abs(each.got_ns - job.end_ns) < 10**9 and (each.method, each.status) == (job.route.split()[0], job.status)
     )
     found: dict[int, int] = {}
     taken: set[int] = set()

@@ -13,7 +13,7 @@
 
 use super::errno::Errno;
 use super::originals::real;
-use super::{realtime, symbols};
+use super::{peers, realtime, symbols};
 use crate::switch::on;
 use greenlane_process::forks;
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
@@ -320,6 +320,7 @@ pub fn stamp_all() {
         let connected = option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0);
         if connected && local_port(fd).is_some_and(|port| listening.contains(&port)) {
             add(fd, ACCEPTED);
+            peers::met(fd);
         }
     }
 }
