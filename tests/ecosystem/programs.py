@@ -68,7 +68,10 @@ SERVERS: Final[dict[str, dict[str, list[str]]]] = {
     "waitress": {"wsgi": ["-m", "waitress", "--listen=127.0.0.1:{port}", "served:application"]},
     "cheroot": {"wsgi": ["-m", "cheroot", "--bind", "127.0.0.1:{port}", "served:application"]},
     "gevent.pywsgi": {"wsgi": ["-c", _GEVENT, "{port}"]},
-    "tornado": {"wsgi": ["-c", _TORNADO, "{port}"]},
+    "tornado": {
+        "wsgi": ["-c", _TORNADO, "{port}"],
+        "tornado": ["-m", "celery", "-A", "served", "flower", "--address=127.0.0.1", "--port={port}"],
+    },
     "hypercorn": {
         kind: ["-m", "hypercorn", "--bind", "127.0.0.1:{port}", f"{kind}:served:application"]
         for kind in ("asgi", "wsgi")
@@ -87,6 +90,10 @@ _ADAPTERS: Final = {
 #: Pairs that make no sense, and why.
 SENSELESS: Final = {
     ("kinto", "tornado"): "tornado refuses the space at the end of a header of Kinto's",
+    (
+        "wagtail",
+        "tornado",
+    ): "Django's ORM refuses a thread with an asyncio loop; tornado refuses a space before a cookie",
     ("datasette", "gevent.pywsgi"): "an asyncio loop on a patched thread",
     ("datasette", "tornado"): "an asyncio loop that an asyncio loop waits for",
 }
@@ -156,7 +163,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{head}{'outside':>12}{'unknown':>9}  worst: begin, end")
     failed = 0
     for program in asked.program or programs:
-        for server in asked.server or SERVERS:
+        native = [
+            name for name, offered in SERVERS.items() if programs[program].keys() & offered.keys() - {"asgi", "wsgi"}
+        ]
+        for server in asked.server or native or SERVERS:
             if (program, server) in SENSELESS:
                 print(f"{program:<11}{server:<15}not tried: {SENSELESS[program, server]}")
                 continue
@@ -180,7 +190,7 @@ class Pair:
         self._name, self._server, self._table, self._interpreter = name, server, table, interpreter
         offered = SERVERS[server]
         #: Its own interface where it has one that the server takes, asynchronous first.
-        own = [kind for kind in ("asgi", "wsgi") if kind in table and kind in offered]
+        own = [kind for kind in ("tornado", "asgi", "wsgi") if kind in table and kind in offered]
         self._kind = own[0] if own else next(iter(offered))
         self._is_adapted = not own
         #: Of the last run, whose latency is off.

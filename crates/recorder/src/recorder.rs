@@ -1,5 +1,6 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
+use crate::calls::{peers, sockets};
 use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
@@ -10,6 +11,7 @@ use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, WaitKind, 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -134,6 +136,8 @@ impl Recorder {
             0 => (at_ns, ArrivalClock::Handler),
             arrival_ns => (arrival_ns.min(at_ns), clock),
         };
+        // A connection's greenlet or task was there before its later requests came.
+        let spawn_ns = if spawn_ns < arrival_ns { 0 } else { spawn_ns };
         strand::emit(Event::JobOpen {
             at_ns,
             job,
@@ -158,7 +162,6 @@ impl Recorder {
         if running == job {
             strand::attach_at(NO_JOB, at_ns);
         }
-        strand::with_unit(|unit| unit.arrival_ns = 0);
         strand::emit(Event::JobClose { at_ns, job, status });
     }
 
@@ -170,12 +173,19 @@ impl Recorder {
         strand::attach(job)
     }
 
-    fn arrival(&self) -> (u64, &'static str) {
-        let arrival = strand::with_unit(|unit| (unit.arrival_ns, unit.arrival_exact));
-        match arrival {
-            Some((at_ns, true)) if at_ns != 0 => (at_ns, "kernel"),
-            Some((at_ns, false)) if at_ns != 0 => (at_ns, "accept"),
-            _ => (0, "handler"),
+    fn arrival(&self, fd: i32) -> (u64, &'static str) {
+        match sockets::arrival_on(fd).filter(|_| on()) {
+            Some((at_ns, true)) => (at_ns, "kernel"),
+            Some((at_ns, false)) => (at_ns, "accept"),
+            None => (0, "handler"),
+        }
+    }
+
+    fn arrival_from(&self, peer: &str, port: u16) -> (u64, &'static str) {
+        let peer = peer.parse().map(|ip| SocketAddr::new(ip, port)).ok();
+        match peer.and_then(peers::connection_from) {
+            Some(fd) => self.arrival(fd),
+            None => (0, "handler"),
         }
     }
 
@@ -339,6 +349,7 @@ fn forget_open_jobs() {
     let first = NEXT_JOB.load(Ordering::Relaxed);
     FIRST_JOB.store(first, Ordering::Relaxed);
     locked(&desk().live).follow_from(first);
+    sockets::forget_arrivals();
 }
 
 fn mark(what: &str) {

@@ -128,7 +128,9 @@ unsafe extern "C" fn run_step(
         if !on() || !begins.running.is_null() {
             // Nothing is recorded, or a loop runs within a step.
             (*unit).left_ns = 0;
-            return ffi::PyObject_Vectorcall(this.callback, args, nargsf, kwnames);
+            let result = ffi::PyObject_Vectorcall(this.callback, args, nargsf, kwnames);
+            (*task).has_stepped.set(true);
+            return result;
         }
         let now_ns = clock::monotonic_ns();
         begins.mind(now_ns);
@@ -136,6 +138,7 @@ unsafe extern "C" fn run_step(
         begins.running = task;
         let before = begins.cause.replace(steps::cause_of(&*unit));
         let result = ffi::PyObject_Vectorcall(this.callback, args, nargsf, kwnames);
+        (*task).has_stepped.set(true);
         let ends = here();
         ends.running = ptr::null();
         ends.cause = before;

@@ -79,8 +79,8 @@ impl Steps {
         let here = here::here();
         // SAFETY: a task that runs is alive.
         let came = match unsafe { here.running.as_ref() } {
-            Some(task) => Some((task.arrival_ns, task.arrival_exact)),
-            None => here.bytes_came(),
+            Some(task) if !task.has_stepped.get() => Some((task.arrival_ns, task.arrival_exact)),
+            _ => here.bytes_came(),
         };
         match came {
             Some((0, _)) | None => (0, "handler"),

@@ -10,7 +10,7 @@ use greenlane_recording_format::event::{Text, UnitKind, NO_JOB};
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -204,6 +204,7 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
         born_ns,
         arrival_ns,
         arrival_exact,
+        has_stepped: Cell::new(kind != Kind::Step),
         unit: UnsafeCell::new(unit),
     });
     here.tasks.insert(task as usize, Arc::clone(&met));

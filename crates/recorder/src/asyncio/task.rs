@@ -2,7 +2,7 @@
 
 use crate::strand::{forget, Unit};
 use pyo3::ffi::{self, PyObject};
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::ptr;
 
 /// One task of a loop.
@@ -14,6 +14,8 @@ pub struct Task {
     /// When the bytes came for which it was made, and whether the kernel says so; 0 = it was made for something else.
     pub arrival_ns: u64,
     pub arrival_exact: bool,
+    /// Its first step has ended: what it works on now are other bytes than those for which it was made.
+    pub has_stepped: Cell<bool>,
     /// Changed by its loop's thread only.
     pub unit: UnsafeCell<Unit>,
 }

@@ -85,6 +85,9 @@ pub(super) fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
     if is_of_loop(seen) {
         strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
     } else {
+        if matches!(seen, Seen::LoopPoll(..) | Seen::Poll(_)) && !strand::is_loop() {
+            strand::thread_polled(from_ns, to_ns);
+        }
         if matches!(seen, Seen::Locked) {
             strand::waits_for_lock(0);
         }
@@ -202,10 +205,7 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
     let until_ns = blocked_until(fd, from_ns, to_ns);
     strand::blocked((kind, text(index)), from_ns, until_ns, to_ns, came_ns);
     if got > 0 && flags & sockets::ACCEPTED != 0 {
-        match came_ns {
-            0 => strand::bytes_came(sockets::came_without_stamp(fd, to_ns), false),
-            came_ns => strand::bytes_came(came_ns, true),
-        }
+        sockets::note_arrival(fd, came_ns, from_ns, to_ns);
     }
     errno.put_back();
 }

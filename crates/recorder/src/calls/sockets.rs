@@ -14,6 +14,7 @@
 use super::errno::Errno;
 use super::originals::real;
 use super::{peers, realtime, symbols};
+use crate::strand;
 use crate::switch::on;
 use greenlane_process::forks;
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
@@ -40,7 +41,12 @@ const UNSURE: u8 = 16;
 const CHECKED: u8 = 32;
 
 static FLAGS: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
-static ACCEPTED_NS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
+/// Of an accepted connection: when the bytes came that were read from it last, ns, twice; one more if the kernel says
+/// so. Before the first ones: when it was accepted. 0 = nobody has seen it.
+///
+/// The last ones, as a request begins when its head is whole, and the kernel stamps the last byte of what is read. They
+/// are of this connection, so no other one's are taken for them, whoever reads and however long ago.
+static ARRIVALS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Whether stamps are wanted.
 static WANTED: AtomicBool = AtomicBool::new(false);
 /// Whether any socket was ever stamped.
@@ -166,7 +172,7 @@ fn look_after_recvmsg(fd: c_int) {
 /// `fd` came from `accept` on `listener` at `now_ns`.
 pub fn accepted(listener: c_int, fd: c_int, now_ns: u64) {
     let Some(place) = place(fd) else { return };
-    ACCEPTED_NS[fd as usize].store(now_ns, Ordering::Relaxed);
+    ARRIVALS[fd as usize].store(now_ns << 1, Ordering::Relaxed);
     let inherited = flags(listener) & (STAMPED | REFUSED);
     let unsure = if inherited & STAMPED != 0 { UNSURE } else { 0 };
     place.store(ACCEPTED | FRESH | inherited | unsure, Ordering::Relaxed);
@@ -176,12 +182,48 @@ pub fn accepted(listener: c_int, fd: c_int, now_ns: u64) {
     }
 }
 
-/// When the first bytes of a request came, by what is known without a stamp: accepted, or read just now.
-pub fn came_without_stamp(fd: c_int, now_ns: u64) -> u64 {
-    if take(fd, FRESH) != 0 {
-        ACCEPTED_NS[fd as usize].load(Ordering::Relaxed)
-    } else {
-        now_ns
+/// A read of this long has waited for its bytes.
+const WAITED_NS: u64 = 50_000;
+
+/// Bytes were read from the accepted `fd` by a call from `from_ns` to `to_ns`; `stamp_ns`: when the kernel got them, 0 =
+/// it does not say.
+///
+/// The first ones without a stamp came after the connection was accepted, and after what the reader has waited for: else
+/// they may have waited for it, as in a pool's queue.
+pub fn note_arrival(fd: c_int, stamp_ns: u64, from_ns: u64, to_ns: u64) {
+    let Some(place) = usize::try_from(fd).ok().and_then(|fd| ARRIVALS.get(fd)) else {
+        return;
+    };
+    let first = take(fd, FRESH) != 0 && to_ns.saturating_sub(from_ns) < WAITED_NS;
+    let arrival = match (stamp_ns, first) {
+        (0, false) => to_ns << 1,
+        (0, true) => {
+            let since_ns = strand::last_poll_ns().min(to_ns) << 1;
+            place.load(Ordering::Relaxed).max(since_ns)
+        }
+        (stamp_ns, _) => stamp_ns << 1 | 1,
+    };
+    place.store(arrival, Ordering::Relaxed);
+}
+
+/// When the request came whose bytes were read from `fd` last, and whether the kernel says so; None = unknown.
+pub fn arrival_on(fd: c_int) -> Option<(u64, bool)> {
+    if flags(fd) & ACCEPTED == 0 {
+        return None;
+    }
+    match ARRIVALS[fd as usize].load(Ordering::Relaxed) {
+        0 => None,
+        arrival => Some((arrival >> 1, arrival & 1 == 1)),
+    }
+}
+
+/// Bytes are read unseen until recording goes on: no earlier ones must be taken for them.
+pub fn forget_arrivals() {
+    for (known, arrival) in FLAGS.iter().zip(&ARRIVALS) {
+        if known.load(Ordering::Relaxed) & ACCEPTED != 0 {
+            known.fetch_and(!FRESH, Ordering::Relaxed);
+            arrival.store(0, Ordering::Relaxed);
+        }
     }
 }
 

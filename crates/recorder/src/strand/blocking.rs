@@ -187,16 +187,3 @@ pub fn begin_here() {
         mine();
     }
 }
-
-/// Bytes were read: the moment when they came, for the arrival of the next job. `exact`: the kernel's stamp.
-pub fn bytes_came(at_ns: u64, exact: bool) {
-    if !wanted() {
-        return;
-    }
-    if let Some(unit) = known().and_then(|mut strand| strand.current()) {
-        if unit.arrival_ns == 0 {
-            unit.arrival_ns = at_ns;
-            unit.arrival_exact = exact;
-        }
-    }
-}

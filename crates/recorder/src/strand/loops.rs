@@ -45,6 +45,21 @@ pub fn loop_polled(from_ns: u64, to_ns: u64, _ready: u32) {
     }
 }
 
+/// A poll of this thread, which runs no loop, slept until `to_ns`.
+pub fn thread_polled(from_ns: u64, to_ns: u64) {
+    if to_ns.saturating_sub(from_ns) >= WAITED_NS {
+        if let Some(mut strand) = known() {
+            strand.polled_ns = to_ns;
+            strand.poll_blocked = true;
+        }
+    }
+}
+
+/// Bytes that this thread reads now, and has waited for in its last poll, came no earlier than this; 0 = unknown.
+pub fn last_poll_ns() -> u64 {
+    poll_bracket().map_or(0, |(known_ns, _)| known_ns)
+}
+
 /// Whether this thread runs a loop.
 pub fn is_loop() -> bool {
     known().is_some_and(|strand| strand.is_loop)

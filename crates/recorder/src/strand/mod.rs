@@ -30,11 +30,12 @@ mod turns;
 mod unit;
 mod waits;
 
-pub use blocking::{
-    begin_here, blocked, bytes_came, calling, connected, enter, leave, waits_for_lock,
-};
+pub use blocking::{begin_here, blocked, calling, connected, enter, leave, waits_for_lock};
 pub use job::{attach, attach_at, running, spent, with_unit};
-pub use loops::{enter_loop, is_loop, last_stamp, leave_loop, loop_polled, poll_bracket, waits_by};
+pub use loops::{
+    enter_loop, is_loop, last_poll_ns, last_stamp, leave_loop, loop_polled, poll_bracket,
+    thread_polled, waits_by,
+};
 pub use state::{claim_naming, emit, name_thread, thread};
 pub use turns::{forget, new_unit, own_unit, resume, run_own, running_unit, suspend};
 pub use unit::{set_ready, Unit};

@@ -25,9 +25,6 @@ pub struct Unit {
     pub flags: u8,
     pub call: Text,
     pub peer: Text,
-    /// The first bytes read since its last job: (ns, by the kernel's stamp); 0 = none.
-    pub arrival_ns: u64,
-    pub arrival_exact: bool,
     /// When its I/O last became ready; 0 = never.
     pub io_ready_ns: u64,
     /// Where its time went so far.
@@ -46,8 +43,6 @@ pub(super) fn blank(id: u32, job: u64) -> Unit {
         flags: 0,
         call: 0,
         peer: 0,
-        arrival_ns: 0,
-        arrival_exact: false,
         io_ready_ns: 0,
         spent: Spent::default(),
     }

@@ -507,8 +507,20 @@ class Recorder:
     def attach(self, job: int) -> int:
         """Let this unit work for `job` from now on (0 = none), and give the one before."""
 
-    def arrival(self) -> tuple[int, str]:
-        """When the first bytes came that this unit has read since its last job: (ns, clock). 0 = unknown."""
+    def arrival(self, fd: int) -> tuple[int, str]:
+        """When the bytes came that were read last from an accepted connection, by whomever: (ns, clock).
+
+        That is when its request came: call it where the request's head is whole and before more is read. The clock is
+        "kernel" (its stamp) or "accept" (when they were read; the first ones: when the connection was accepted).
+        (0, "handler") = unknown: no such descriptor, another process has accepted it, or they were read while nothing
+        was recorded.
+        """
+
+    def arrival_from(self, peer: str, port: int) -> tuple[int, str]:
+        """Likewise for the connection from a peer's address, which has no descriptor in Python.
+
+        `peer` as `ipaddress` writes it. Unknown, too, if a later connection came from the same port of another address.
+        """
 
     def call(
         self,

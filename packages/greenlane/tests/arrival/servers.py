@@ -45,6 +45,10 @@ def _uvicorn(*options: str) -> Callable[[int], list[str]]:
     return _module("uvicorn", "clocked:asgi", "--port", "{port}", "--log-level", "critical", *options)
 
 
+def _granian(*options: str) -> Callable[[int], list[str]]:
+    return _module("granian", "--host", "127.0.0.1", "--port", "{port}", *options)
+
+
 def _run(name: str) -> Callable[[int], list[str]]:
     return lambda port: [sys.executable, str(SERVED / "run.py"), name, str(port)]
 
@@ -67,6 +71,11 @@ SERVERS: Final[Mapping[str, Server]] = {
     "hypercorn": Server(_module("hypercorn", "clocked:asgi", "-b", "127.0.0.1:{port}"), needs=("hypercorn",)),
     "quart on hypercorn": Server(
         _module("hypercorn", "clocked:quart()", "-b", "127.0.0.1:{port}"), needs=("hypercorn", "quart")
+    ),
+    "daphne": Server(_module("daphne", "-b", "127.0.0.1", "-p", "{port}", "clocked:asgi"), needs=("daphne",)),
+    "granian, ASGI": Server(_granian("--interface", "asgi", "clocked:asgi"), needs=("granian",)),
+    "granian, WSGI": Server(
+        _granian("--interface", "wsgi", "--blocking-threads", "2", "clocked:wsgi"), clock="handler", needs=("granian",)
     ),
     "aiohttp": Server(_run("aiohttp"), needs=("aiohttp",)),
 }

@@ -53,6 +53,8 @@ def test_requests_are_jobs(name: str, start_process: StartProcess, tmp_path: Pat
     assert only(recording, "GET /stream").latency_ns >= 80_000_000
     front = only(recording, "GET /front")
     assert front.clock == "header" and front.latency_ns >= 2_020_000_000
+    clock = "handler" if "wsgi" in name else "kernel"
+    assert {job.clock for job in recording.jobs} == {clock, "header"}
     for job in recording.jobs:
         assert job.io_ns["sleep"] >= 18_000_000
         assert job.cpu_ns + sum(job.io_ns.values()) + sum(job.wait_ns.values()) + job.residual_ns == job.latency_ns

@@ -263,12 +263,10 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def _record(self, conn: Conn, environ: Environ) -> int:
         """Open the recording's job; 0 = there is none. Loads what it needs with the first one."""
-        from greenlane.hosts.observed.wsgi import ARRIVAL, Requests
+        from greenlane.hosts.observed.wsgi import Requests
 
         if self._recorded is None:
             self._recorded = Requests("greenlane.gunicorn")
-        if conn.is_http2:  # what its thread has read last may be a later stream's
-            environ[ARRIVAL] = conn.arrival_ns, "accept"
         return self._recorded.open(environ, conn.arrival_ns)
 
     # -- HTTP/2, as gunicorn's code calls it

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextvars import ContextVar
 from types import ModuleType
 from typing import Any, Final
 
@@ -21,10 +22,12 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import method_of, mount, no_route
 from greenlane.probes.wrapping import Make
 
-__all__ = ["place_hypercorn", "place_quart", "place_uvicorn", "place_uvicorn_end"]
+__all__ = ["place_hypercorn", "place_hypercorn_connection", "place_quart", "place_uvicorn", "place_uvicorn_end"]
 
 _recorder: Final = Recorder()
 _UNKNOWN: Final = (0, "handler")
+#: The stream writer of the connection that a task of hypercorn serves.
+_CONNECTION: Final[ContextVar[Any]] = ContextVar("_CONNECTION", default=None)
 
 
 def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
@@ -46,8 +49,8 @@ def _begin_cycle(original: Callable[..., None], silent: list[bool]) -> Callable[
 
 def _data_received(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
     def data_received(self: Any, data: bytes) -> None:
-        if not silent and _recorder.recording():
-            self._greenlane_arrival = Steps.arrival()
+        if not silent:
+            self._greenlane_arrival = Steps.arrival()  # unknown while nothing is recorded: not an earlier one's
         original(self, data)
 
     return data_received
@@ -86,6 +89,30 @@ def place_uvicorn_end(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.Server, "shutdown", make)
 
 
+def place_hypercorn_connection(patches: Patches, module: ModuleType) -> None:
+    """Note which connection a task serves, in `hypercorn.asyncio.tcp_server`."""
+
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def run(self: Any) -> Any:
+            if not silent:
+                _CONNECTION.set(self.writer)
+            return original(self)
+
+        return run
+
+    patches.replace(module.TCPServer, "run", make)
+
+
+def _hypercorn_arrival(scope: Any) -> tuple[int, str]:
+    """Of a request on hypercorn: its task is made when its bytes are read, or the answer before it has been sent."""
+    writer = _CONNECTION.get()
+    connection = None if writer is None else writer.get_extra_info("socket")
+    # Streams of HTTP/2 are read while others wait.
+    if connection is None or not scope.get("http_version", "").startswith("1"):
+        return Steps.arrival()
+    return _recorder.arrival(connection.fileno())
+
+
 def place_hypercorn(patches: Patches, module: ModuleType) -> None:
     """Place the observer in `hypercorn.app_wrappers`: applications of ASGI, and of WSGI, which it runs on threads."""
 
@@ -97,7 +124,7 @@ def place_hypercorn(patches: Patches, module: ModuleType) -> None:
             def call(scope: Any, receive: Any, send: Any) -> Any:
                 return original(self, scope, receive, send, *more)
 
-            return observed(call, "hypercorn", Steps.arrival(), scope, receive, send)
+            return observed(call, "hypercorn", _hypercorn_arrival(scope), scope, receive, send)
 
         return __call__
 

@@ -72,10 +72,7 @@ def _open(host: str, arrival: tuple[int, str], scope: Scope) -> int:
     told = {_WANTED[name]: value.decode("latin-1") for name, value in scope["headers"] if name in _WANTED}
     if told:
         arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock), (scope.get("client") or (None,))[0])
-    born_ns = Steps.born_ns()
-    if not arrival_ns and born_ns:
-        arrival_ns, clock = born_ns, "spawn"
-    return _recorder.open(arrival_ns=arrival_ns, spawn_ns=born_ns, deadline_ns=due_ns, clock=clock, host=host)
+    return _recorder.open(arrival_ns=arrival_ns, spawn_ns=Steps.born_ns(), deadline_ns=due_ns, clock=clock, host=host)
 
 
 class _Answer:

@@ -33,6 +33,7 @@ OBSERVERS = {
     "uvicorn.protocols.http.zttp_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.protocols.http.zttp_h2_impl": "greenlane.hosts.observed.asgi:place_uvicorn",
     "uvicorn.server": "greenlane.hosts.observed.asgi:place_uvicorn_end",
+    "hypercorn.asyncio.tcp_server": "greenlane.hosts.observed.asgi:place_hypercorn_connection",
     "hypercorn.app_wrappers": "greenlane.hosts.observed.asgi:place_hypercorn",
     "daphne.server": "greenlane.hosts.observed.daphne:place",
     "granian.wsgi": "greenlane.hosts.observed.granian:place_wsgi",

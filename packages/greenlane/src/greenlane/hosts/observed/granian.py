@@ -1,7 +1,8 @@
 """granian observed: each request of a WSGI, ASGI or RSGI application is a job, until all of its response is granian's.
 
-granian reads in Rust and hands requests over by a queue that nobody sees into. What a WSGI application gets does not
-say which connection it is from: its clock is "handler", and a wait for one of granian's threads is not in its latency.
+granian reads in Rust and hands requests over by a queue that nobody sees into. ASGI and RSGI name the peer's address
+and port, which tells the connection. WSGI names the address alone: its clock is "handler", and what a request has
+waited for one of granian's threads is not in its latency. So it is with streams of HTTP/2, which share a connection.
 
 Workers that run when the recording begins are recorded, too. `--task-impl rust` steps coroutines unseen: no jobs.
 """
@@ -65,7 +66,9 @@ def place_asgi(patches: Patches, module: ModuleType) -> None:
             def call(scope: Any, receive: Any, send: Any) -> Any:
                 return original(scope, SimpleNamespace(receive=receive, send=send))
 
-            return observed(call, _HOST, _UNKNOWN, scope, proto.receive, proto.send)
+            peer = scope.get("client") or ("", 0)
+            arrival = _arrival(peer[0], peer[1], scope.get("http_version", ""))
+            return observed(call, _HOST, arrival, scope, proto.receive, proto.send)
 
         return _runner
 
@@ -122,18 +125,20 @@ def _answering(*, whole: bool) -> Make:
     return make
 
 
+def _arrival(peer: str, port: int, version: str) -> tuple[int, str]:
+    return _recorder.arrival_from(peer, port) if version.startswith("1") else _UNKNOWN
+
+
 def _open(scope: Any) -> int:
     # As in `asgi_app`.
     _recorder.attach(0)
-    arrival_ns, clock = _UNKNOWN
+    peer, _, port = scope.client.rpartition(":")
+    arrival_ns, clock = _arrival(peer.strip("[]"), int(port), scope.http_version) if port.isdecimal() else _UNKNOWN
     headers, due_ns = scope.headers, 0
     told = {name: headers.get(header) for header, name in _HEADERS if header in headers}
     if told:
-        arrival_ns, clock, due_ns = arrival_and_due(told, _UNKNOWN, scope.client.rpartition(":")[0])
-    born_ns = Steps.born_ns()
-    if not arrival_ns and born_ns:
-        arrival_ns, clock = born_ns, "spawn"
-    job = _recorder.open(arrival_ns=arrival_ns, spawn_ns=born_ns, deadline_ns=due_ns, clock=clock, host=_HOST)
+        arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock), peer)
+    job = _recorder.open(arrival_ns=arrival_ns, spawn_ns=Steps.born_ns(), deadline_ns=due_ns, clock=clock, host=_HOST)
     if job:
         _recorder.name(shape(scope.method, scope.path))
     return job

@@ -74,7 +74,7 @@ def _opened(recorder: Recorder, request: Any) -> int:
     believed = told and front_clock.is_front(str(request.client_address[0]) if request.client_address else None)
     arrival_ns, clock = front_clock.arrival_ns(told) if believed else 0, "header"
     if not arrival_ns:
-        arrival_ns, clock = recorder.arrival()
+        arrival_ns, clock = recorder.arrival(request.connection.fileno())
     job = recorder.open(arrival_ns=arrival_ns, clock=clock, host=type(request).__module__)
     if job:
         recorder.name(shape(request.command, request.path.partition("?")[0]))

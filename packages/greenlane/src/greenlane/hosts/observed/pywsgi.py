@@ -42,7 +42,7 @@ def _handle_one_response(original: Callable[[Any], Any], silent: list[bool]) -> 
 
 def _open(connection: Any) -> int:
     connection_had = connection.__dict__.get(_READ)
-    read = _recorder.arrival()
+    read = _recorder.arrival(connection.socket.fileno())
     if not read[0] and connection_had is not None:
         read = connection_had  # Pipelined: these bytes came with the request before.
     connection.__dict__[_READ] = read

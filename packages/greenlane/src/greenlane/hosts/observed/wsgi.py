@@ -25,6 +25,8 @@ Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 #: Key of the environ under which a host that reads on another thread leaves (arrival ns, clock).
 ARRIVAL: Final = "greenlane.arrival"
 _FAILED: Final = 500
+#: Readers around each other in `wsgi.input`. Arbitrary.
+_MOST_WRAPPED: Final = 4
 
 
 def observed(app: Any, host: str, spawned_ns: Callable[[], int] | None = None) -> Any:
@@ -58,20 +60,18 @@ class Requests:
 
         Args:
             environ: the WSGI environ.
-            accepted_ns: when the host accepted the request; 0 = unknown. A front's header says it better.
+            accepted_ns: when the host has read the request, if it reads unseen; 0 = it does not. A front's header says
+                it better.
         """
         recorder = self._recorder
         if not recorder.recording() or str(environ.get("HTTP_UPGRADE", "")).lower() == "websocket":
             return 0
         arrival_ns, clock = _arrival(recorder, environ, accepted_ns)
         spawn_ns = 0 if self._spawned_ns is None else self._spawned_ns()
-        if spawn_ns and not arrival_ns:
-            arrival_ns, clock = spawn_ns, "spawn"
         due_ns = deadline.due_ns(environ, front_clock.DEADLINES, arrival_ns) if arrival_ns else 0
         job = recorder.open(
             arrival_ns=arrival_ns,
-            # A connection's first request only: for later ones its greenlet was there already.
-            spawn_ns=spawn_ns if spawn_ns >= arrival_ns else 0,
+            spawn_ns=spawn_ns,
             deadline_ns=due_ns,
             clock=clock,
             host=self._host,
@@ -182,8 +182,18 @@ def _arrival(recorder: Recorder, environ: Environ, accepted_ns: int) -> tuple[in
     given = environ.pop(ARRIVAL, None)
     if given is not None and given[0]:
         return int(given[0]), str(given[1])
-    read_ns, clock = recorder.arrival()
-    return (accepted_ns, "accept") if accepted_ns and not read_ns else (read_ns, clock)
+    return (accepted_ns, "accept") if accepted_ns else recorder.arrival(_descriptor(environ))
+
+
+def _descriptor(environ: Environ) -> int:
+    """Give the descriptor of the request's connection; -1 = its server does not say which one that is."""
+    try:
+        connection = environ.get("gunicorn.socket") or environ["wsgi.input"]
+        for _ in range(_MOST_WRAPPED):  # cheroot's and gevent's readers stand around the connection's
+            connection = getattr(connection, "rfile", connection)
+        return int(connection.fileno())
+    except Exception:  # a server's own objects: what they have, and raise, is not known
+        return -1
 
 
 def _close_with(body: Any, response: _Response) -> None:

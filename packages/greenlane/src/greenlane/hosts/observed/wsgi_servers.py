@@ -1,6 +1,6 @@
 """WSGI servers that take an application, observed: waitress, cheroot (CherryPy's server), wsgiref.
 
-waitress reads on its main thread and runs requests on others: the arrival is carried across.
+waitress reads on its main thread and runs requests on others: each request carries its arrival across.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from greenlane.probes.patching import Patches
 
 __all__ = ["place_cheroot", "place_waitress", "place_waitress_channel", "place_waitress_task", "place_wsgiref"]
 
-#: Attribute of a channel: (arrival ns, clock) of the bytes that it last read.
+#: Attribute of a request: (arrival ns, clock) of the bytes that its head ended in; of a channel while it reads.
 _READ: Final = "_greenlane_read"
 
 
@@ -37,9 +37,19 @@ def place_waitress_channel(patches: Patches, module: ModuleType) -> None:
 
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def received(self: Any, data: bytes) -> Any:
-            if not silent and recorder.recording() and self.request is None:
-                self.__dict__[_READ] = recorder.arrival()
-            return original(self, data)
+            if silent or not recorder.recording():
+                return original(self, data)
+            arrival = recorder.arrival(self.socket.fileno())
+            if self.request is not None and not self.request.headers_finished:
+                self.request.__dict__[_READ] = arrival
+            self.__dict__[_READ] = arrival  # for a request that its thread takes before it is marked here
+            try:
+                return original(self, data)
+            finally:
+                for request in (*self.requests, self.request):
+                    if request is not None:
+                        request.__dict__.setdefault(_READ, arrival)
+                del self.__dict__[_READ]
 
         return received
 
@@ -52,7 +62,7 @@ def place_waitress_task(patches: Patches, module: ModuleType) -> None:
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def get_environment(self: Any) -> Any:
             environ = original(self)
-            read = self.channel.__dict__.get(_READ)
+            read = self.request.__dict__.get(_READ) or self.channel.__dict__.get(_READ)
             if read is not None and not silent:
                 environ[ARRIVAL] = read
             return environ
