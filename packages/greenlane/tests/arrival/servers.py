@@ -78,4 +78,7 @@ SERVERS: Final[Mapping[str, Server]] = {
         _granian("--interface", "wsgi", "--blocking-threads", "2", "clocked:wsgi"), clock="handler", needs=("granian",)
     ),
     "aiohttp": Server(_run("aiohttp"), needs=("aiohttp",)),
+    "gevent.pywsgi": Server(_run("pywsgi"), needs=("gevent",)),
+    "gunicorn.gevent, pywsgi": Server(_gunicorn("-k", "gevent_pywsgi"), needs=("gevent",)),
+    "tornado": Server(_run("tornado"), needs=("tornado",)),
 }

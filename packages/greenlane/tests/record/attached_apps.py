@@ -8,7 +8,13 @@ import asyncio
 import gc
 import json
 import os
+import sys
 import time
+
+if sys.argv[1:2] == ["pywsgi"]:
+    from gevent import monkey
+
+    monkey.patch_all()
 
 from tests.trace import snapshot
 
@@ -52,3 +58,34 @@ async def asgi(scope, receive, send):
         head = [(b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": 200, "headers": head})
         await send({"type": "http.response.body", "body": body})
+
+
+def _pywsgi(port):
+    import signal
+    import socket
+
+    from gevent.pywsgi import WSGIServer
+
+    signal.getsignal(signal.SIGCHLD)  # gevent keeps what it finds when it is asked first
+    # With names to resolve, gevent would begin a thread, which ends when it is idle.
+    listener = socket.create_server(("127.0.0.1", port))
+    WSGIServer(listener, wsgi, log=None, environ={"SERVER_NAME": "here"}).serve_forever()
+
+
+def _tornado(port):
+    from tornado import web
+
+    class Answers(web.RequestHandler):
+        async def get(self, path="/load"):
+            await asyncio.sleep(0.004)
+            self.write(_answer(path))
+
+    async def serve():
+        web.Application([("/load", Answers), ("(/.*)", Answers)], log_function=lambda _: None).listen(port, "127.0.0.1")
+        await asyncio.Event().wait()
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    {"pywsgi": _pywsgi, "tornado": _tornado}[sys.argv[1]](int(sys.argv[2]))

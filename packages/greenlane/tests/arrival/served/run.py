@@ -75,5 +75,33 @@ def aiohttp(port: int) -> None:
     web.run_app(app, host="127.0.0.1", port=port, print=None)
 
 
+def pywsgi(port: int) -> None:
+    from gevent import monkey
+
+    monkey.patch_all()
+    from gevent.pywsgi import WSGIServer
+
+    WSGIServer(("127.0.0.1", port), clocked.wsgi, log=None).serve_forever()
+
+
+def tornado(port: int) -> None:
+    from tornado import web
+
+    class Hold(web.RequestHandler):
+        async def get(self, ms: str) -> None:
+            began_ns = time.monotonic_ns()
+            await asyncio.sleep(int(ms) / 1000)
+            self.set_header("Content-Type", "application/json")
+            self.write(clocked.answer(began_ns))
+
+        post = get
+
+    async def main() -> None:
+        web.Application([(r"/hold/(\d+)", Hold)]).listen(port, "127.0.0.1")
+        await asyncio.Event().wait()
+
+    asyncio.run(main())
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](int(sys.argv[2]))

@@ -1,7 +1,7 @@
 """gevent's WSGI server observed, used directly (isso, locust, Flask-SocketIO, Bottle's `server="gevent"`).
 
-A job opens when a request's head is read, and closes when its response is written. gunicorn's workers on gevent use
-this server, too: their applications are observed already (`gunicorn`).
+A job opens when a request's head is read, and closes when its response is written and what is left of its body is read.
+One of gunicorn's workers uses this server, too. Its application is observed by `gunicorn`, but gets no second job.
 """
 
 from __future__ import annotations
@@ -11,24 +11,25 @@ from types import ModuleType
 from typing import Any, Final
 
 from greenlane._native import Recorder, Switches
-from greenlane.hosts.observed.wsgi import ARRIVAL, Observed, Requests, status_of
+from greenlane.hosts.observed.wsgi import ARRIVAL, Requests, status_of
 from greenlane.probes.patching import Patches
 
 __all__ = ["place"]
 
 #: Attribute of a connection: (arrival ns, clock) of the bytes that were read last before a request on it.
 _READ: Final = "_greenlane_read"
-_HOST: Final = "gevent.pywsgi"
+#: Module of a connection's class -> how its requests are opened: the first one, and those whose greenlet is older.
+_OPENERS: Final = {
+    module: (Requests(host, Switches.spawned_ns), Requests(host))
+    for module, host in (("gevent.pywsgi", "gevent.pywsgi"), ("gunicorn.workers.ggevent", "gunicorn.gevent"))
+}
 
 _recorder: Final = Recorder()
-_first: Final = Requests(_HOST, Switches.spawned_ns)
-#: Of a connection that had requests before, whose greenlet is older than what it reads.
-_later: Final = Requests(_HOST)
 
 
 def _handle_one_response(original: Callable[[Any], Any], silent: list[bool]) -> Callable[[Any], Any]:
     def handle_one_response(self: Any) -> Any:
-        if silent or not _recorder.recording() or isinstance(self.application, Observed):
+        if silent or not _recorder.recording():
             return original(self)
         job = _open(self)
         try:
@@ -41,14 +42,15 @@ def _handle_one_response(original: Callable[[Any], Any], silent: list[bool]) -> 
 
 
 def _open(connection: Any) -> int:
-    connection_had = connection.__dict__.get(_READ)
+    before = connection.__dict__.get(_READ)
     read = _recorder.arrival(connection.socket.fileno())
-    if not read[0] and connection_had is not None:
-        read = connection_had  # Pipelined: these bytes came with the request before.
+    if not read[0] and before is not None:
+        read = before  # Pipelined: these bytes came with the request before.
     connection.__dict__[_READ] = read
+    first, later = _OPENERS.get(type(connection).__module__, _OPENERS["gevent.pywsgi"])
     environ = connection.environ
     environ[ARRIVAL] = read
-    job = (_first if connection_had is None else _later).open(environ)
+    job = (first if before is None else later).open(environ)
     environ.pop(ARRIVAL, None)
     return job
 
