@@ -66,8 +66,7 @@ def place_asgi(patches: Patches, module: ModuleType) -> None:
             def call(scope: Any, receive: Any, send: Any) -> Any:
                 return original(scope, SimpleNamespace(receive=receive, send=send))
 
-            peer = scope.get("client") or ("", 0)
-            arrival = _arrival(peer[0], peer[1], scope.get("http_version", ""))
+            arrival = _arrival(scope["http_version"], *(scope.get("client") or ()))
             return observed(call, _HOST, arrival, scope, proto.receive, proto.send)
 
         return _runner
@@ -125,15 +124,17 @@ def _answering(*, whole: bool) -> Make:
     return make
 
 
-def _arrival(peer: str, port: int, version: str) -> tuple[int, str]:
-    return _recorder.arrival_from(peer, port) if version.startswith("1") else _UNKNOWN
+def _arrival(version: str, peer: str = "", port: str | int = "") -> tuple[int, str]:
+    # granian's ports are text, and a Unix socket's peer has none.
+    is_known = version.startswith("1") and str(port).isdecimal()
+    return _recorder.arrival_from(peer.strip("[]"), int(port)) if is_known else _UNKNOWN
 
 
 def _open(scope: Any) -> int:
     # As in `asgi_app`.
     _recorder.attach(0)
     peer, _, port = scope.client.rpartition(":")
-    arrival_ns, clock = _arrival(peer.strip("[]"), int(port), scope.http_version) if port.isdecimal() else _UNKNOWN
+    arrival_ns, clock = _arrival(scope.http_version, peer, port)
     headers, due_ns = scope.headers, 0
     told = {name: headers.get(header) for header, name in _HEADERS if header in headers}
     if told:
