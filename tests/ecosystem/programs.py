@@ -280,21 +280,23 @@ def _asked(given: str | list[str], how: str) -> Asked:
 
 
 def _match(sent: list[Asked], jobs: list[Job]) -> None:
-    """Find the job of each request: the one that ends nearest. Those beside each other are told by their begin, too."""
-    left = sorted(
-        (abs(each.got_ns - job.end_ns) + abs(each.sent_ns - job.arrival_ns) * (each.how == "beside"), at, number)
-        for at, each in enumerate(sent)
-        for number, job in enumerate(jobs)
-        if abs(each.got_ns - job.end_ns) < 10**9 and (each.method, each.status) == (job.route.split()[0], job.status)
+    """Find the job of each request: by their order, and of those beside each other the one that is nearest."""
+    one_by_one = [each for each in sent if each.how != "beside"]
+    in_order = sorted(jobs, key=lambda job: job.handler_ns)
+    for each, job in zip(one_by_one, in_order, strict=False):
+        each.job = job
+    beside, left = sent[len(one_by_one) :], in_order[len(one_by_one) :]
+    pairs = sorted(
+        (abs(each.got_ns - job.end_ns) + abs(each.sent_ns - job.arrival_ns), at, number)
+        for at, each in enumerate(beside)
+        for number, job in enumerate(left)
+        if (each.method, each.status) == (job.route.split()[0], job.status)
     )
-    found: dict[int, int] = {}
     taken: set[int] = set()
-    for _, at, number in left:
-        if at not in found and number not in taken:
-            found[at] = number
+    for _, at, number in pairs:
+        if beside[at].job is None and number not in taken:
+            beside[at].job = left[number]
             taken.add(number)
-    for at, number in found.items():
-        sent[at].job = jobs[number]
 
 
 def _count(asked: list[Asked], how: str) -> int:

@@ -61,7 +61,7 @@ def _data_received(original: Callable[..., Any], silent: list[bool]) -> Callable
                 channel.__dict__[_READS] = _Reads()  # a request begins, and none waits
             reads = getattr(channel, _READS, None)
             if reads is not None:
-                reads.add(len(data), Steps.arrival())
+                reads.add(len(data), _recorder.arrival(_descriptor(channel)))
         return original(self, data)
 
     return dataReceived
@@ -74,6 +74,13 @@ def _create_application(original: Callable[..., Any], silent: list[bool]) -> Cal
         return original(_Observed(self, _arrival(protocol.channel)), protocol, scope)
 
     return create_application
+
+
+def _descriptor(channel: Any) -> int:
+    try:
+        return int(channel.transport.getHandle().fileno())
+    except Exception:  # a transport of another kind
+        return -1
 
 
 def _arrival(channel: Any) -> tuple[int, str]:
