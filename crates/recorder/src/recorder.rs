@@ -136,8 +136,6 @@ impl Recorder {
             0 => (at_ns, ArrivalClock::Handler),
             arrival_ns => (arrival_ns.min(at_ns), clock),
         };
-        // A connection's greenlet or task was there before its later requests came.
-        let spawn_ns = if spawn_ns < arrival_ns { 0 } else { spawn_ns };
         strand::emit(Event::JobOpen {
             at_ns,
             job,

@@ -45,7 +45,7 @@ static FLAGS: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
 /// so. Before the first ones: when it was accepted. 0 = nobody has seen it.
 ///
 /// The last ones, as a request begins when its head is whole, and the kernel stamps the last byte of what is read. They
-/// are of this connection, so no other one's are taken for them, whoever reads and however long ago.
+/// are of this connection, so no other one's are taken for them, on any thread and after any time.
 static ARRIVALS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Whether stamps are wanted.
 static WANTED: AtomicBool = AtomicBool::new(false);
@@ -78,8 +78,14 @@ fn add(fd: c_int, flags: u8) {
     }
 }
 
-fn take(fd: c_int, flags: u8) -> u8 {
-    place(fd).map_or(0, |place| place.fetch_and(!flags, Ordering::Relaxed)) & flags
+fn take(fd: c_int, wanted: u8) -> u8 {
+    // Mostly there is nothing to take, and a look costs less.
+    match place(fd) {
+        Some(place) if flags(fd) & wanted != 0 => {
+            place.fetch_and(!wanted, Ordering::Relaxed) & wanted
+        }
+        _ => 0,
+    }
 }
 
 /// An option's number; None if `fd` has none such.
@@ -219,10 +225,10 @@ pub fn arrival_on(fd: c_int) -> Option<(u64, bool)> {
 
 /// Bytes are read unseen until recording goes on: no earlier ones must be taken for them.
 pub fn forget_arrivals() {
-    for (known, arrival) in FLAGS.iter().zip(&ARRIVALS) {
+    for (fd, known) in FLAGS.iter().enumerate() {
         if known.load(Ordering::Relaxed) & ACCEPTED != 0 {
             known.fetch_and(!FRESH, Ordering::Relaxed);
-            arrival.store(0, Ordering::Relaxed);
+            ARRIVALS[fd].store(0, Ordering::Relaxed);
         }
     }
 }
@@ -478,4 +484,77 @@ pub fn can_carry(fd: c_int, length: size_t, receive_flags: c_int) -> bool {
     const SAME: c_int =
         libc::MSG_DONTWAIT | libc::MSG_WAITALL | libc::MSG_PEEK | libc::MSG_NOSIGNAL;
     flags(fd) & STAMPED != 0 && length != 0 && receive_flags & !SAME == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of them forgets what all have noted.
+    static IN_TURNS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    const HOUR_NS: u64 = 3_600_000_000_000;
+    const MS: u64 = 1_000_000;
+    /// No descriptors of the test's own process.
+    const LISTENER: c_int = 50_000;
+    const ONE: c_int = 50_001;
+    const OTHER: c_int = 50_002;
+    const UNSTAMPED: c_int = 50_003;
+    const FORGOTTEN: c_int = 50_004;
+
+    #[test]
+    fn a_request_after_an_hour_arrives_when_its_own_bytes_came() {
+        let _turn = IN_TURNS.lock();
+        let mut now_ns = HOUR_NS;
+        accepted(LISTENER, ONE, now_ns);
+        accepted(LISTENER, OTHER, now_ns);
+        note_arrival(ONE, now_ns + 1, now_ns + 2, now_ns + 3);
+        for _ in 0..3_600 {
+            now_ns += HOUR_NS / 3_600;
+            note_arrival(OTHER, now_ns, now_ns + 1, now_ns + 2);
+        }
+        assert_eq!(arrival_on(ONE), Some((HOUR_NS + 1, true)), "pipelined");
+        assert_eq!(arrival_on(OTHER), Some((now_ns, true)));
+        note_arrival(ONE, now_ns + 5, now_ns + 6, now_ns + 7);
+        assert_eq!(arrival_on(ONE), Some((now_ns + 5, true)));
+        take(ONE, !0); // As `closes` does.
+        assert_eq!(arrival_on(ONE), None);
+    }
+
+    #[test]
+    fn without_a_stamp_the_first_bytes_may_have_waited_since_the_accept_unless_the_read_waited() {
+        let _turn = IN_TURNS.lock();
+        let now_ns = HOUR_NS;
+        accepted(LISTENER, UNSTAMPED, now_ns);
+        let read_ns = now_ns + 50 * MS;
+        note_arrival(UNSTAMPED, 0, read_ns - 1_000, read_ns);
+        assert_eq!(arrival_on(UNSTAMPED), Some((now_ns, false)));
+        note_arrival(UNSTAMPED, 0, 2 * HOUR_NS, 2 * HOUR_NS + 9);
+        assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS + 9, false)));
+        accepted(LISTENER, UNSTAMPED, now_ns);
+        note_arrival(UNSTAMPED, 0, now_ns + 1, 2 * HOUR_NS);
+        assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS, false)));
+    }
+
+    #[test]
+    fn what_was_read_before_the_recording_went_on_is_unknown() {
+        let _turn = IN_TURNS.lock();
+        accepted(LISTENER, FORGOTTEN, HOUR_NS);
+        forget_arrivals();
+        assert_eq!(arrival_on(FORGOTTEN), None);
+        note_arrival(FORGOTTEN, 0, HOUR_NS + 2, HOUR_NS + 3);
+        assert_eq!(
+            arrival_on(FORGOTTEN),
+            Some((HOUR_NS + 3, false)),
+            "not when it was accepted"
+        );
+    }
+
+    #[test]
+    fn a_descriptor_that_was_not_accepted_tells_no_arrival() {
+        assert_eq!(arrival_on(-1), None);
+        assert_eq!(arrival_on(c_int::MAX), None);
+        note_arrival(-1, 1, 2, 3);
+        assert_eq!(arrival_on(50_009), None);
+    }
 }

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SERVED", "SERVERS", "Server"]
+__all__ = ["SERVED", "SERVERS", "TLS", "Server", "make_certificate", "missing"]
 
 #: The applications: on the server's import path, and where it runs.
 SERVED: Final = Path(__file__).with_name("served")
@@ -22,14 +25,39 @@ class Server:
     command: Callable[[int], list[str]]
     #: The clock that its arrivals have.
     clock: str = "kernel"
-    #: The same for kinds of connections where it is another one.
-    clocks: Mapping[str, str] = field(default_factory=dict)
-    #: Distributions that it needs; without them its tests are left out.
+    #: Another one that some of them have, by kind of connection.
+    others: Mapping[str, str] = field(default_factory=dict)
+    #: Kinds of connections whose requests arrive at another moment than the kernel's, by the docs.
+    apart: tuple[str, ...] = ()
+    #: Its certificate and key are `TLS` of the folder where it runs.
+    tls: bool = False
+    #: Modules that it needs; without them its tests are left out.
     needs: tuple[str, ...] = ()
 
-    def clock_of(self, kind: str) -> str:
-        """Name the clock of arrivals on this kind of connection."""
-        return self.clocks.get(kind, self.clock)
+    def clocks(self, kind: str) -> tuple[str, ...]:
+        """Name the clocks that arrivals on this kind of connection may have.
+
+        The kernel does not stamp what it got before it was asked to: for a server's first connections.
+        """
+        return (self.clock, *(("accept",) if self.clock == "kernel" else ()), self.others.get(kind, self.clock))
+
+
+#: Names of a certificate and its key.
+TLS: Final = ("certificate.pem", "key.pem")
+
+
+def make_certificate(folder: Path) -> None:
+    """Write them; needs the program openssl."""
+    certificate, key = TLS
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=here")
+    command = ["openssl", "req", "-x509", *kind, "-keyout", key, "-out", certificate]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def missing(server: Server) -> list[str]:
+    """Name what it needs and is not installed."""
+    programs = ["openssl"] if server.tls and shutil.which("openssl") is None else []
+    return [name for name in server.needs if importlib.util.find_spec(name) is None] + programs
 
 
 def _module(name: str, *options: str) -> Callable[[int], list[str]]:
@@ -45,6 +73,10 @@ def _uvicorn(*options: str) -> Callable[[int], list[str]]:
     return _module("uvicorn", "clocked:asgi", "--port", "{port}", "--log-level", "critical", *options)
 
 
+_GUNICORN_TLS: Final = ("--certfile", TLS[0], "--keyfile", TLS[1])
+_UVICORN_TLS: Final = ("--ssl-certfile", TLS[0], "--ssl-keyfile", TLS[1])
+
+
 def _granian(*options: str) -> Callable[[int], list[str]]:
     return _module("granian", "--host", "127.0.0.1", "--port", "{port}", *options)
 
@@ -57,7 +89,12 @@ SERVERS: Final[Mapping[str, Server]] = {
     "gunicorn.sync": Server(_gunicorn("-k", "sync")),
     "gunicorn.gthread": Server(_gunicorn("-k", "gthread", "--threads", "3")),
     "gunicorn.gevent": Server(_gunicorn("-k", "gevent"), needs=("gevent",)),
-    "greenlane.hosts.gunicorn": Server(_gunicorn("-k", "greenlane.hosts.gunicorn.Worker"), clock="accept"),
+    "gunicorn.asgi": Server(_gunicorn("-k", "asgi", app="clocked:asgi")),
+    "greenlane.hosts.gunicorn": Server(
+        _gunicorn("-k", "greenlane.hosts.gunicorn.Worker"), clock="accept", apart=("pipelined", "behind", "split")
+    ),
+    "gunicorn.gthread, TLS": Server(_gunicorn("-k", "gthread", "--threads", "3", *_GUNICORN_TLS), tls=True),
+    "gunicorn.gevent, TLS": Server(_gunicorn("-k", "gevent", *_GUNICORN_TLS), tls=True, needs=("gevent",)),
     "http.server": Server(_run("http_server")),
     "wsgiref": Server(_run("wsgiref")),
     "werkzeug": Server(_run("werkzeug"), needs=("werkzeug", "flask")),
@@ -65,6 +102,9 @@ SERVERS: Final[Mapping[str, Server]] = {
     "waitress, lookahead": Server(_run("waitress_ahead"), needs=("waitress",)),
     "cheroot": Server(_run("cheroot"), needs=("cheroot",)),
     "uvicorn, h11": Server(_uvicorn("--http", "h11", "--loop", "asyncio"), needs=("uvicorn",)),
+    "uvicorn, h11, TLS": Server(
+        _uvicorn("--http", "h11", "--loop", "asyncio", *_UVICORN_TLS), tls=True, needs=("uvicorn",)
+    ),
     "uvicorn, httptools, uvloop": Server(
         _uvicorn("--http", "httptools", "--loop", "uvloop"), needs=("uvicorn", "httptools", "uvloop")
     ),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
 import pytest
 from tests.arrival.compared import compare, faults
-from tests.arrival.servers import SERVERS
+from tests.arrival.servers import SERVERS, missing
 
 from tests.fixtures import StartProcess
 
@@ -19,9 +18,8 @@ def test_no_request_arrives_before_it_was_sent(
     name: str, start_process: StartProcess, tmp_path: Path, free_port: int
 ) -> None:
     server = SERVERS[name]
-    for needed in server.needs:
-        if importlib.util.find_spec(needed) is None:
-            pytest.skip(f"pip install {needed}")
+    if missing(server):
+        pytest.skip(f"needs {' '.join(missing(server))}")
     rows = compare(server, start_process, tmp_path, free_port)
     found = faults(rows, server)
     assert not found, "\n".join(found)

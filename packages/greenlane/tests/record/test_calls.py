@@ -416,7 +416,7 @@ for turn in range(6):
     time.sleep(0.03)
     server, _ = listener.accept()
     sent_ns, = struct.unpack("q", server.recv(8))
-    arrival_ns, clock = recorder.arrival()
+    arrival_ns, clock = recorder.arrival(server.fileno())
     job = recorder.open(arrival_ns=arrival_ns, clock=clock, host="test")
     recorder.close(job)
     lateness.append((clock, arrival_ns - sent_ns))
@@ -431,6 +431,62 @@ def test_a_request_arrives_when_the_kernel_got_it_though_nobody_accepted_it_yet(
     lateness = _report(run_python(PRELUDE + ARRIVAL))
     assert [clock for clock, _ in lateness] == ["kernel"] * 6
     assert any(abs(late_ns) < 500_000 for _, late_ns in lateness), lateness
+
+
+UNSTAMPED = """
+folder = tempfile.mkdtemp()
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(folder + "/s")
+listener.listen(8)
+
+def accept():
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(folder + "/s")
+    begin_ns = time.monotonic_ns()
+    server, _ = listener.accept()
+    return peer, server, begin_ns, time.monotonic_ns()
+
+def read(server):
+    server.recv(1)
+    return recorder.arrival(server.fileno())
+
+# It waits in a pool's queue, with its bytes.
+peer, server, begin_ns, accepted_ns = accept()
+peer.send(b"1")
+time.sleep(0.03)
+arrival_ns, clock = read(server)
+queued = [clock, begin_ns <= arrival_ns <= accepted_ns]
+
+# It rests before its first request, and again before its second.
+later = []
+peer, server, begin_ns, accepted_ns = accept()
+for wait in (lambda: select.select([server], [], []), lambda: None):
+    before_ns = time.monotonic_ns()
+    sender = threading.Timer(0.03, lambda: peer.send(b"1"))
+    sender.start()
+    wait()
+    arrival_ns, clock = read(server)
+    later.append([clock, before_ns + 30_000_000 <= arrival_ns <= time.monotonic_ns()])
+    sender.join()
+
+# The recorder was off while it was read.
+recorder.off()
+peer.send(b"1")
+server.recv(1)
+recorder.on()
+unseen = recorder.arrival(server.fileno())
+print(json.dumps({"queued": queued, "later": later, "unseen": unseen, "no socket": recorder.arrival(1)}))
+"""
+
+
+@pytest.mark.slow
+def test_without_a_stamp_an_arrival_is_bounded_by_what_was_waited_for(run_python: RunPython) -> None:
+    assert _report(run_python(PRELUDE + UNSTAMPED)) == {
+        "queued": ["accept", True],
+        "later": [["accept", True], ["accept", True]],
+        "unseen": [0, "handler"],
+        "no socket": [0, "handler"],
+    }
 
 
 LATER = """

@@ -225,7 +225,8 @@ class Front:
             conn.head += data
         else:
             conn.head = data
-            conn.arrival_ns = now_ns
+            # A connection that was accepted in this turn may be younger than the turn.
+            conn.arrival_ns = now_ns if conn.polled else time.monotonic_ns()
         if self._dispatch.judge(conn.head, judged, not conn.requests) == PARTIAL:
             if not judged:
                 conn.expires_s = now_ns / 1e9 + self._head_s

@@ -5,7 +5,7 @@
 
 | host | a job is | arrival |
 |---|---|---|
-| gunicorn (sync, gthread, gevent) | a request | header, else the kernel's stamp of its bytes |
+| gunicorn (sync, gthread, gevent, asgi) | a request | header, else the kernel's stamp of its bytes |
 | werkzeug (`flask run`), wsgiref, `http.server` | a request | likewise |
 | waitress, cheroot | a request | likewise |
 | uvicorn, hypercorn (ASGI, WSGI) | a request | header, else the kernel's stamp of its bytes |

@@ -1,4 +1,5 @@
-"""uvicorn and hypercorn observed: each HTTP request is a job, from the arrival of its bytes to the end of its response.
+"""uvicorn, hypercorn and gunicorn's own ASGI worker observed: each HTTP request is a job, from the arrival of its bytes
+to the end of its response.
 
 uvicorn in all its forms: `uvicorn app:app`, `uvicorn.run`, gunicorn with `uvicorn.workers.UvicornWorker`; h11 and
 httptools; asyncio and uvloop. Several requests that wait on one connection arrive when their bytes did.
@@ -22,7 +23,14 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import method_of, mount, no_route
 from greenlane.probes.wrapping import Make
 
-__all__ = ["place_hypercorn", "place_hypercorn_connection", "place_quart", "place_uvicorn", "place_uvicorn_end"]
+__all__ = [
+    "place_gunicorn",
+    "place_hypercorn",
+    "place_hypercorn_connection",
+    "place_quart",
+    "place_uvicorn",
+    "place_uvicorn_end",
+]
 
 _recorder: Final = Recorder()
 _UNKNOWN: Final = (0, "handler")
@@ -103,10 +111,9 @@ def place_hypercorn_connection(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.TCPServer, "run", make)
 
 
-def _hypercorn_arrival(scope: Any) -> tuple[int, str]:
-    """Of a request on hypercorn: its task is made when its bytes are read, or the answer before it has been sent."""
-    writer = _CONNECTION.get()
-    connection = None if writer is None else writer.get_extra_info("socket")
+def _arrival(transport: Any, scope: Any) -> tuple[int, str]:
+    """Of a request that begins now; its task may have been made when the answer before it had been sent."""
+    connection = None if transport is None else transport.get_extra_info("socket")
     # Streams of HTTP/2 are read while others wait.
     if connection is None or not scope.get("http_version", "").startswith("1"):
         return Steps.arrival()
@@ -124,12 +131,34 @@ def place_hypercorn(patches: Patches, module: ModuleType) -> None:
             def call(scope: Any, receive: Any, send: Any) -> Any:
                 return original(self, scope, receive, send, *more)
 
-            return observed(call, "hypercorn", _hypercorn_arrival(scope), scope, receive, send)
+            return observed(call, "hypercorn", _arrival(_CONNECTION.get(), scope), scope, receive, send)
 
         return __call__
 
     patches.replace(module.ASGIWrapper, "__call__", make)
     patches.replace(module.WSGIWrapper, "__call__", make)
+
+
+def place_gunicorn(patches: Patches, module: ModuleType) -> None:
+    """Place the observer in `gunicorn.asgi.protocol`, of gunicorn's own ASGI worker."""
+
+    def make(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+            original(self, *args, **kwargs)
+            if silent:
+                return
+            app = self.app
+
+            def call(scope: Any, receive: Any, send: Any) -> Any:
+                if silent or not _recorder.recording():
+                    return app(scope, receive, send)
+                return observed(app, "gunicorn.asgi", _arrival(self.transport, scope), scope, receive, send)
+
+            self.app = call
+
+        return __init__
+
+    patches.replace(module.ASGIProtocol, "__init__", make)
 
 
 def place_quart(patches: Patches, module: ModuleType) -> None:

@@ -20,6 +20,7 @@ __all__ = ["OBSERVERS", "start_when_needed"]
 #: Module of a host -> what observes it: loaded, and placed, when the program imports that host.
 OBSERVERS = {
     "gunicorn.workers.base": "greenlane.hosts.observed.gunicorn:place",
+    "gunicorn.asgi.protocol": "greenlane.hosts.observed.asgi:place_gunicorn",
     "http.server": "greenlane.hosts.observed.http_server:place",
     "wsgiref.simple_server": "greenlane.hosts.observed.wsgi_servers:place_wsgiref",
     "waitress.server": "greenlane.hosts.observed.wsgi_servers:place_waitress",

@@ -71,7 +71,8 @@ class Requests:
         due_ns = deadline.due_ns(environ, front_clock.DEADLINES, arrival_ns) if arrival_ns else 0
         job = recorder.open(
             arrival_ns=arrival_ns,
-            spawn_ns=spawn_ns,
+            # A connection's first request only: for later ones its greenlet was there already.
+            spawn_ns=spawn_ns if spawn_ns >= arrival_ns else 0,
             deadline_ns=due_ns,
             clock=clock,
             host=self._host,
@@ -188,9 +189,11 @@ def _arrival(recorder: Recorder, environ: Environ, accepted_ns: int) -> tuple[in
 def _descriptor(environ: Environ) -> int:
     """Give the descriptor of the request's connection; -1 = its server does not say which one that is."""
     try:
-        connection = environ.get("gunicorn.socket") or environ["wsgi.input"]
-        for _ in range(_MOST_WRAPPED):  # cheroot's and gevent's readers stand around the connection's
-            connection = getattr(connection, "rfile", connection)
+        connection = environ.get("gunicorn.socket")
+        if connection is None:
+            connection = environ["wsgi.input"]
+            for _ in range(_MOST_WRAPPED):  # cheroot's and gevent's readers stand around the connection's
+                connection = getattr(connection, "rfile", connection)
         return int(connection.fileno())
     except Exception:  # a server's own objects: what they have, and raise, is not known
         return -1
