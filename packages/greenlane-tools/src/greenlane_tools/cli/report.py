@@ -229,6 +229,8 @@ def _text(found: ReportStudy, output: Output) -> None:
     from greenlane_tools.report.overhead import overhead_sentence
 
     output.line(output.styled(text.plain(found.verdict), "bold"))
+    for line in found.unobserved.splitlines():
+        output.line(text.plain(line))
     if found.contention_said:
         output.line(text.plain(found.contention_said))
     for finding in found.findings:

@@ -38,6 +38,7 @@ def brief_lines(study: ReportStudy, file: str) -> Iterator[str]:
         file: the recording as the command was told it.
     """
     yield study.verdict
+    yield from study.unobserved.splitlines()
     for note in study.recording.notes[:_MOST_NOTES]:
         yield f"note     {note}"
     worst = max(study.matrix.cells.items(), key=lambda cell: cell[1], default=None)

@@ -60,7 +60,8 @@ def rows_of(study: ReportStudy) -> list[Row]:
     found += _job_calls(study)
     found += _processes(study)
     found += _overhead(study)
-    found += [{"view": "note", "said": said} for said in study.recording.notes]
+    notes = [*study.recording.notes, *([study.unobserved] if study.unobserved else ())]
+    found += [{"view": "note", "said": said} for said in notes]
     return found
 
 

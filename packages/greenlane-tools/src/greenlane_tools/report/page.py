@@ -49,6 +49,7 @@ def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> st
     header = [
         note(f"greenlane report {name}"),
         element("h1", study.verdict, class_="long" if len(study.verdict) > _LONG else None),
+        element("pre", study.unobserved) if study.unobserved else "",
         paragraph(study.contention_said, "lead") if study.contention_said else "",
         *(paragraph(said, "warning") for said in _warnings(study)),
         cards(_cards(study)) if study.routes else "",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from greenlane.record.servers import advice_by
 from greenlane.settings import Settings
 from greenlane_tools.reader.rows import Job
 from greenlane_tools.report.clocks import Branch, RouteClocks, UpstreamClocks, branches_of, route_clocks, upstreams
@@ -35,6 +36,8 @@ class ReportStudy:
 
     recording: RecordedRows
     verdict: str
+    #: Without jobs: the server that is not observed, and the lines that make its requests jobs; "" = none was seen.
+    unobserved: str
     #: Hog or overcommit, in words; "" = neither.
     contention_said: str
     routes: Sequence[RouteSplit]
@@ -106,6 +109,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     return ReportStudy(
         recording=recording,
         verdict=verdict_of(routes, called, jobs, placed, contention.verdict == "occupied"),
+        unobserved="" if routes else advice_by(process.about for process in recording.processes),
         contention_said=contention_sentence(contention),
         routes=routes,
         excesses={split.route: excesses(split) for split in routes},

@@ -16,18 +16,20 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals
+from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals, descendants
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control.client import ask, processes
 from greenlane.control.protocol import check_directory
 from greenlane.errors import GreenlaneError, RecordError, SettingsError
 from greenlane.record.recorder import PARTS, SITE
+from greenlane.record.servers import advice, advice_by, listening
 from greenlane.settings import SETTINGS, Settings, load
 from greenlane.wiring.process import check_platform
 
@@ -234,8 +236,9 @@ def _record(arguments: argparse.Namespace, command: list[str], output: Output) -
         control_dir = _control_dir(parts, settings, cleanup)
         environ = _environment(parts, settings, control_dir, arguments)
         with blocked_signals() as mask:
-            running = RecordedCommand(command, environ, mask, lambda: _jobs(parts))
-            run = _Run(running, parts, output, seconds=arguments.seconds)
+            listens = _Listens(parts)
+            running = RecordedCommand(command, environ, mask, listens.look)
+            run = _Run(running, parts, output, listens, seconds=arguments.seconds)
             run.until_over()
             return run.code
 
@@ -285,16 +288,34 @@ def _environment(parts: Parts, settings: Settings, control_dir: str, arguments: 
     }
 
 
+class _Listens:
+    """Where the command listens, as far as it was seen; named if the recording has no jobs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.addresses: set[str] = set()
+
+    def look(self) -> None:
+        """Look, while there are no jobs. When this returns, each process that answers has written its events."""
+        if not _jobs(self._parts):
+            for pid in descendants():
+                self.addresses.update(listening(pid))
+
+
 class _Run:
     """One command's recording, from its start to the merged file."""
 
-    def __init__(self, command: RecordedCommand, parts: Parts, output: Output, *, seconds: float | None) -> None:
+    def __init__(
+        self, command: RecordedCommand, parts: Parts, output: Output, listens: _Listens, *, seconds: float | None
+    ) -> None:
         self._command = command
         self._parts = parts
         self._output = output
         self._from_s = time.monotonic()
         self._until_s = None if seconds is None else self._from_s + seconds
         self._next_word_s = _FIRST_WORD_S
+        self._next_look_s = _LOOK_S
+        self._listens = listens
         self._merged = False
         self._recorded = False
 
@@ -306,6 +327,7 @@ class _Run:
                 self._until_s = None
                 self._end_processes()
                 self._conclude()
+            self._look_for_servers()
             self._say_progress()
         if not self._merged:
             self._wait_for_daemons()
@@ -316,6 +338,13 @@ class _Run:
         """The exit code of `greenlane record`."""
         code = self._command.code or 0
         return 1 if code == 0 and not self._recorded else code
+
+    def _look_for_servers(self) -> None:
+        """Look each time the command's age has doubled."""
+        age_s = time.monotonic() - self._from_s
+        if age_s >= self._next_look_s and not self._merged:
+            self._next_look_s = 2 * age_s
+            self._listens.look()
 
     def _patience_s(self) -> float:
         if self._until_s is None:
@@ -368,10 +397,11 @@ class _Run:
             self._output.say(f"greenlane: some of the command was not recorded: {reason}")
         if not self._parts.segments():
             version = ".".join(map(str, sys.version_info[:2]))
+            told = advice(self._parts.servers(), self._listens.addresses)
             error = RecordError("no process was recorded", hint=_NOT_RECORDED.format(version=version))
-            self._output.say(f"greenlane: {error}")
+            self._output.say(f"greenlane: no process was recorded: {told}" if told else f"greenlane: {error}")
             return
-        _finish(self._parts, self._output, time.monotonic() - self._from_s)
+        _finish(self._parts, self._output, time.monotonic() - self._from_s, self._listens.addresses)
         self._recorded = True
 
     def _say_progress(self) -> None:
@@ -386,10 +416,11 @@ class _Run:
         )
 
 
-def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
-    """Merge, and say what was recorded and what comes next."""
+def _finish(parts: Parts, output: Output, spent_s: float | None, listens: Collection[str] = ()) -> None:
+    """Merge, and say what was recorded and what comes next. `listens`: where the command was seen to listen."""
     said = [] if spent_s is None else [f"{spent_s:.1f} s"]
     said.append(_count(parts.process_count(), "process"))
+    servers = parts.servers()
     size_mb = parts.merge()
     parts.remove()
     lost: list[str] = []
@@ -400,7 +431,8 @@ def _finish(parts: Parts, output: Output, spent_s: float | None) -> None:
 
             recording = open_recording(parts.file)
             said.append(_count(len(recording.jobs), "job"))
-            lost = recording.lost
+            told = "" if recording.jobs else advice_by((each.about for each in recording.processes), servers, listens)
+            lost = [*recording.lost, *([f"no job ended: {told}"] if told else ())]
     for each in lost:
         output.say(f"greenlane: {each}")
     output.say(f"greenlane: recorded {', '.join(said)}, {size_mb:.1f} MB: {parts.file}")

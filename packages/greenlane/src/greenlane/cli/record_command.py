@@ -21,7 +21,7 @@ from typing import Final
 from greenlane import _native
 from greenlane.errors import SettingsError
 
-__all__ = ["RecordedCommand", "alive", "blocked_signals", "children"]
+__all__ = ["RecordedCommand", "alive", "blocked_signals", "children", "descendants"]
 
 _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -95,7 +95,7 @@ class RecordedCommand:
                 return number
             self.interrupts += 1
         if self.interrupts > 1:
-            for pid in {*_descendants(), *self.left()}:
+            for pid in {*descendants(), *self.left()}:
                 _kill(pid, signal.SIGKILL)
         elif not self._has_heard(told):
             if number in _ENDING:
@@ -193,7 +193,7 @@ def _notify_main_pid(environ: Mapping[str, str], pid: int) -> None:
             manager.send(f"MAINPID={pid}".encode())
 
 
-def _descendants() -> list[int]:
+def descendants() -> list[int]:
     """Give all processes below us."""
     found: list[int] = []
     level = children(os.getpid())

@@ -6,6 +6,7 @@
 | `<pid>.sock` | control sockets, unless they are in a directory of their own |
 | `control` | the directory of the control sockets, as text, if it is another one |
 | `skipped-*` | why some process was not recorded |
+| `server-*` | empty: a module of a server that is not observed, which some process has loaded |
 | `ended` | the recording is over: processes that start from now on do not record |
 """
 
@@ -28,6 +29,7 @@ __all__ = ["CONTROL", "Parts", "boot_of", "concatenate", "segments_in"]
 CONTROL: Final = "control"
 _SEGMENT: Final = re.compile(r"(\d+)-([0-9a-f]{16})-(\d+)\.glr")
 _SKIPPED: Final = "skipped-"
+_SERVER: Final = "server-"
 _MB: Final = 1_000_000
 #: Where a chunk's header has the base of its times.
 _BASE: Final = slice(24, 32)
@@ -100,6 +102,10 @@ class Parts:
             for path in sorted(self.folder.glob(f"{_SKIPPED}*")):
                 reasons.append(path.read_text(encoding="utf-8", errors="replace").strip())
         return [reason for reason in reasons if reason]
+
+    def servers(self) -> set[str]:
+        """Give the modules of servers that are not observed, which processes without a recording have loaded."""
+        return {path.name.removeprefix(_SERVER) for path in self.folder.glob(f"{_SERVER}*")}
 
     def fits_sockets(self) -> bool:
         """Whether the path of a control socket in the folder is short enough for the kernel."""

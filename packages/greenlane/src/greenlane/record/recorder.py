@@ -15,7 +15,7 @@ import os
 import posix
 import sys
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from greenlane import _native
 from greenlane._native import Recorder, __version__
 from greenlane.errors import RecordError
 from greenlane.record.masked import masked
+from greenlane.record.servers import OBSERVED, listening
 from greenlane.threads.one_core import allowed_cores
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class ProcessRecorder:
         self._began = began
         self._folder = Path(settings.record_folder).absolute()
         self._undo: list[Callable[[], None]] = []
+        self._server_modules: Sequence[str] = ()
+        self._listened: set[str] = set()
 
     def start(self) -> None:
         """Begin a recording.
@@ -103,9 +106,18 @@ class ProcessRecorder:
             self.native.off()
             _say_once(self._folder, name, why)
 
+    def name_servers(self, modules: Sequence[str]) -> None:
+        """Say in a recording without jobs which of these the program has loaded, and where it listens."""
+        self._server_modules = modules
+
     def finish(self) -> None:
         """Write what there is, and stop recording in this process."""
         _native.sampler_stop()
+        self.stop()
+
+    def stop(self) -> None:
+        """The same, where our threads end by themselves."""
+        self._tell_servers()
         self.native.stop()
 
     def end(self) -> None:
@@ -117,6 +129,7 @@ class ProcessRecorder:
 
     def shown(self) -> dict[str, object]:
         """Give the field `record` of a control socket's answer; see `greenlane.control`. It is in the file by then."""
+        self._tell_servers()
         self.native.flush()
         stats = self.native.stats()
         routes = [_route_row(row) for row in self.native.live()]
@@ -139,6 +152,22 @@ class ProcessRecorder:
             "error": stats["error"],
             "routes": routes[:_MOST_ROUTES],
         }
+
+    def _tell_servers(self) -> None:
+        """Note servers in a recording that has no jobs. Never raises: the program may be about to end."""
+        with contextlib.suppress(Exception):
+            if not self._server_modules or not self.native.recording() or self.native.stats()["jobs"]:
+                return
+            loaded = {name for name in self._server_modules if name in sys.modules}
+            loaded = {
+                next((short for short in OBSERVED if f"{name}.".startswith(f"{short}.")), name) for name in loaded
+            }
+            # What listened a moment ago may be closed by now.
+            before = (self._about.get("servers"), self._listened)
+            self._listened = self._listened | {*listening()}
+            if before != (sorted(loaded), self._listened):
+                self._about.update(servers=sorted(loaded), listens=sorted(self._listened))
+                self.native.describe(json.dumps(self._about, default=str))
 
     def _describe(self) -> dict[str, object]:
         """Describe this process and its forked children; `docs/recording-format.md` lists the fields."""

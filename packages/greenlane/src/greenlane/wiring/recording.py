@@ -112,6 +112,7 @@ class RecordedProcess:
             self._shown = shown
             check_directory(settings.control_dir)
         self.finish = self._process.finish
+        self.name_servers = self._process.name_servers
         self.shown = self._process.shown
         try:
             self._process.start()
@@ -121,7 +122,7 @@ class RecordedProcess:
             self.end()
             raise
         # Registered before the program's own: runs after them.
-        atexit.register(self.recorder.stop)
+        atexit.register(self._process.stop)
         fork_warning.watch()
 
     def record(self, on: bool) -> None:
@@ -145,7 +146,7 @@ class RecordedProcess:
         """Write what there is, and take everything out of the process. Never raises."""
         self._ended = True
         self._process.end()
-        atexit.unregister(self.recorder.stop)
+        atexit.unregister(self._process.stop)
         self._take_out()
         if self.settings.control_dir:
             self._shown.withdraw("record")

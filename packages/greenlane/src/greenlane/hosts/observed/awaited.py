@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # as `typing` has it, which every Python program would lo
 if TYPE_CHECKING:
     from typing import Any, Final
 
-__all__ = ["OBSERVERS", "start_when_needed"]
+__all__ = ["OBSERVERS", "UNOBSERVED", "start_when_needed"]
 
 #: Module of a host -> what observes it: loaded, and placed, when the program imports that host.
 OBSERVERS = {
@@ -46,6 +46,12 @@ OBSERVERS = {
     "tornado.httpserver": "greenlane.hosts.observed.tornado:place",
 }
 
+#: Modules of servers that are not observed, and what servers are made with: named where a recording has no jobs.
+UNOBSERVED: Final = (
+    *("bjoern", "daphne", "eventlet", "granian", "grpc", "grpclib", "meinheld", "robyn", "sanic", "socketify", "trio"),
+    *("twisted.internet", "uwsgi", "websockets", "zmq", "asyncio", "gevent.server", "socketserver"),
+)
+
 #: Starts a program with a `sitecustomize` of its own before ours, which does not look for others. The recording of the
 #: launcher puts ours first again.
 _LAUNCHER: Final = "opentelemetry.instrumentation.auto_instrumentation"
@@ -66,7 +72,7 @@ def attach(wanted: Any) -> None:
     """Record this process, which serves, until `detach`; see `program.attach`."""
     from greenlane.hosts.observed import program
 
-    program.attach(OBSERVERS, wanted)
+    program.attach(OBSERVERS, UNOBSERVED, wanted)
 
 
 def detach() -> None:
@@ -87,6 +93,7 @@ class _Awaited:
         self._folder = folder
         self._is_main = is_main
         self._inside = False
+        self._noted: set[str] = set()
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Let the others find it; see `importlib.abc.MetaPathFinder`."""
@@ -118,12 +125,26 @@ class _Awaited:
             loader.exec_module = exec_module
 
     def _look(self) -> None:
-        if not self._inside and _is_needed():
+        if self._inside:
+            return
+        if _is_needed():
             self._inside = True  # for good
             _start(self._folder, self._is_main)
             from greenlane.probes.imports import take_out
 
             take_out(self)
+        else:
+            self._note_servers()
+
+    def _note_servers(self) -> None:
+        """Leave an empty file for each server that is not observed: `greenlane record` names it at its end."""
+        for name in UNOBSERVED:
+            if name in sys.modules and name not in self._noted:
+                self._noted.add(name)
+                try:
+                    os.close(os.open(os.path.join(self._folder, f"server-{name}"), os.O_CREAT | os.O_CLOEXEC, 0o600))
+                except OSError:  # the recording is over, or the program has another root by now
+                    return
 
 
 def _start(folder: str, is_main: bool) -> None:
@@ -133,7 +154,7 @@ def _start(folder: str, is_main: bool) -> None:
     try:
         from greenlane.hosts.observed import program
 
-        why = program.start(OBSERVERS)
+        why = program.start(OBSERVERS, UNOBSERVED)
     except Exception as error:
         why = f"{type(error).__name__}: {error}"
     if why:

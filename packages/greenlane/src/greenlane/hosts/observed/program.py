@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -16,11 +16,12 @@ __all__ = ["attach", "detach", "start"]
 _SET: Final = ("record_folder", "control_dir", "record_max_mb", "record_last_s", "record_on", "record_stacks")
 
 
-def start(observers: Mapping[str, str]) -> str:
+def start(observers: Mapping[str, str], unobserved: Sequence[str]) -> str:
     """Start what the environment asks for; give why it could not, "" if it could.
 
     Args:
         observers: module of a host -> "module:function" of what observes it.
+        unobserved: modules of servers that are named where there are no jobs.
     """
     try:
         # What `greenlane record` has checked and set. Other settings are the program's own: none is read.
@@ -33,17 +34,19 @@ def start(observers: Mapping[str, str]) -> str:
             record_on=given["record_on"] == "true",
             record_stacks=given["record_stacks"] == "true",
         )
-        wired.start_recording(settings, Patches(observers))
+        found = wired.start_recording(settings, Patches(observers))
+        if found is not None:
+            found.name_servers((*observers, *unobserved))
     except GreenlaneError as error:
         return str(error).partition("\n")[0]
     return ""
 
 
-def attach(observers: Mapping[str, str], wanted: Mapping[str, object]) -> None:
+def attach(observers: Mapping[str, str], unobserved: Sequence[str], wanted: Mapping[str, object]) -> None:
     """Record this process, which serves, until `detach`.
 
     Args:
-        observers: as for `start`.
+        observers, unobserved: as for `start`.
         wanted: `record_folder`, `control_dir` (where its socket is), `record_max_mb`, `record_stacks`.
 
     Raises:
@@ -54,6 +57,7 @@ def attach(observers: Mapping[str, str], wanted: Mapping[str, object]) -> None:
     found = wired.start_recording(settings, Patches(observers))
     try:
         if found is not None:
+            found.name_servers((*observers, *unobserved))
             found.listen()
     except BaseException:
         wired.stop_recording()
