@@ -23,11 +23,11 @@ SERVERS = {
     "granian, wsgi, two threads": [*GRANIAN, "--interface", "wsgi", "--blocking-threads", "2", f"{APPS}:wsgi"],
     "granian, wsgi, log": [*GRANIAN, "--interface", "wsgi", "--access-log", f"{APPS}:wsgi"],
     "granian, asgi": [*GRANIAN, "--interface", "asgi", f"{APPS}:asgi"],
-    "granian, asgi, asyncio, log": [*GRANIAN, "--interface", "asgi", "--loop", "asyncio", "--access-log", f"{APPS}:asgi"],
+    "granian, asgi, log": [*GRANIAN, "--interface", "asgi", "--loop", "asyncio", "--access-log", f"{APPS}:asgi"],
     "granian, asgi, two workers": [*GRANIAN, "--interface", "asgi", "--workers", "2", f"{APPS}:asgi"],
     "granian, rsgi": [*GRANIAN, "--interface", "rsgi", f"{APPS}:rsgi"],
     "granian, rsgi, log": [*GRANIAN, "--interface", "rsgi", "--access-log", f"{APPS}:rsgi"],
-}  # fmt: skip
+}
 
 
 def start(name: str, start_process: StartProcess, folder: Path, port: int) -> Service:

@@ -48,7 +48,7 @@ OBSERVERS = {
 
 #: Modules of servers that are not observed, and what servers are made with: named where a recording has no jobs.
 UNOBSERVED: Final = (
-    *("bjoern", "daphne", "eventlet", "granian", "grpc", "grpclib", "meinheld", "robyn", "sanic", "socketify", "trio"),
+    *("bjoern", "eventlet", "grpc", "grpclib", "meinheld", "robyn", "sanic", "socketify", "trio"),
     *("twisted.internet", "uwsgi", "websockets", "zmq", "asyncio", "gevent.server", "socketserver"),
 )
 
