@@ -189,7 +189,7 @@ def _arrival(recorder: Recorder, environ: Environ, accepted_ns: int) -> tuple[in
 def _descriptor(environ: Environ) -> int:
     """Give the descriptor of the request's connection; -1 = its server does not say which one that is."""
     try:
-        connection = environ.get("gunicorn.socket")
+        connection: Any = environ.get("gunicorn.socket")
         if connection is None:
             connection = environ["wsgi.input"]
             for _ in range(_MOST_WRAPPED):  # cheroot's and gevent's readers stand around the connection's
