@@ -90,11 +90,6 @@ impl Steps {
     }
 
     #[staticmethod]
-    fn stamp_ns() -> u64 {
-        strand::last_stamp().map_or(0, |(_, at_ns)| at_ns)
-    }
-
-    #[staticmethod]
     fn born_ns() -> u64 {
         // SAFETY: as in `arrival`.
         unsafe { here::here().running.as_ref() }.map_or(0, |task| task.born_ns)

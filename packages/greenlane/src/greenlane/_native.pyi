@@ -891,10 +891,6 @@ class Steps:
         """
 
     @staticmethod
-    def stamp_ns() -> int:
-        """The kernel's stamp of the bytes that this thread has read last, since its loop's last poll; 0 = none."""
-
-    @staticmethod
     def born_ns() -> int:
         """When this task was made; 0 = unseen, or no task runs."""
 

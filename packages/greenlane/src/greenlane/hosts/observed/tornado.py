@@ -7,8 +7,8 @@ that matched. A WebSocket is no job.
 
 from __future__ import annotations
 
+import contextlib
 import sys
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -21,37 +21,11 @@ from greenlane.probes.routes import shape
 
 __all__ = ["place"]
 
-#: Attribute of a stream: (arrival ns, clock, when it was read) of the first bytes in its buffer.
-_FOUND: Final = "_greenlane_found"
 #: Attribute of one request's connection object: its job, while that is open.
 _OPEN: Final = "_greenlane_job"
-_UNKNOWN: Final = (0, "handler", 0)
 _HEADERS: Final = tuple(READ.items())
 
 _recorder: Final = Recorder()
-
-
-def _read_to_buffer(original: Callable[[Any], Any], silent: list[bool]) -> Callable[[Any], Any]:
-    def _read_to_buffer(self: Any) -> Any:
-        if silent or self._read_buffer_size or not _recorder.recording():
-            return original(self)
-        before_ns = Steps.stamp_ns()
-        count = original(self)
-        if count:
-            self.__dict__[_FOUND] = _came(before_ns)
-        return count
-
-    return _read_to_buffer
-
-
-def _came(before_ns: int) -> tuple[int, str, int]:
-    """When the bytes came that were read just now; `before_ns` is the last stamp before."""
-    now_ns, stamp_ns = time.monotonic_ns(), Steps.stamp_ns()
-    if stamp_ns and stamp_ns != before_ns:
-        return stamp_ns, "kernel", now_ns
-    if not stamp_ns and not Steps.in_task():
-        return (*Steps.arrival(), now_ns)
-    return now_ns, "accept", now_ns
 
 
 def _parse_headers(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -60,14 +34,15 @@ def _parse_headers(original: Callable[..., Any], silent: list[bool]) -> Callable
         if not (silent or self.is_client) and _recorder.recording():
             words = start_line.split(" ")
             if len(words) == 3 and headers.get("Upgrade", "").lower() != "websocket":
-                _open(self, words[0], words[1], headers)
+                with contextlib.suppress(Exception):  # a version that looks different must not fail the request
+                    _open(self, words[0], words[1], headers)
         return found
 
     return _parse_headers
 
 
 def _open(connection: Any, method: str, target: str, headers: Any) -> None:
-    arrival_ns, clock, read_ns = connection.stream.__dict__.get(_FOUND, _UNKNOWN)
+    arrival_ns, clock = _recorder.arrival(connection.stream.socket.fileno())
     told = {name: headers[header] for header, name in _HEADERS if header in headers}
     due_ns = 0
     if told:
@@ -75,7 +50,15 @@ def _open(connection: Any, method: str, target: str, headers: Any) -> None:
         peer = str(address[0]) if isinstance(address, tuple) and address else None
         arrival_ns, clock, due_ns = arrival_and_due(told, (arrival_ns, clock), peer)
     _recorder.attach(0)  # The task of the connection worked for the request before.
-    job = _recorder.open(arrival_ns=arrival_ns, spawn_ns=read_ns, deadline_ns=due_ns, clock=clock, host="tornado")
+    born_ns = Steps.born_ns()
+    job = _recorder.open(
+        arrival_ns=arrival_ns,
+        # A connection's first request only: for later ones its task was there already.
+        spawn_ns=born_ns if born_ns >= arrival_ns else 0,
+        deadline_ns=due_ns,
+        clock=clock,
+        host="tornado",
+    )
     if job:
         JOB.set(job)
         connection.__dict__[_OPEN] = job
@@ -93,9 +76,8 @@ def _clear_callbacks(original: Callable[[Any], None], _silent: list[bool]) -> Ca
     return _clear_callbacks
 
 
-def place(patches: Patches, module: ModuleType) -> None:
+def place(patches: Patches, _module: ModuleType) -> None:
     """Place the observers beneath `tornado.httpserver`."""
     connection = sys.modules["tornado.http1connection"].HTTP1Connection
-    patches.replace(module.iostream.BaseIOStream, "_read_to_buffer", _read_to_buffer)
     patches.replace(connection, "_parse_headers", _parse_headers)
     patches.replace(connection, "_clear_callbacks", _clear_callbacks)
