@@ -40,6 +40,8 @@ class Exchange:
     #: Before the first byte was sent, and before the last byte of the head was.
     began_ns: int
     sent_ns: int
+    #: After it was sent: a busy machine may have kept the client in between.
+    sent_by_ns: int
     #: When the answer's first and last byte were there.
     first_ns: int
     last_ns: int
@@ -68,8 +70,8 @@ class Wire:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        #: Of requests without an answer: when their first byte and the last byte of their head were sent.
-        self._sent: list[tuple[int, int]] = []
+        #: Of requests without an answer: before their first byte, before and after the last byte of their head.
+        self._sent: list[tuple[int, int, int]] = []
         self._open()
 
     def __enter__(self) -> Wire:
@@ -95,8 +97,8 @@ class Wire:
             time.sleep(gap_s)
             whole = whole[middle:]
         sent_ns = time.monotonic_ns()
-        self._sent += [(began_ns, sent_ns)] * len(requests)
         self._send(whole)
+        self._sent += [(began_ns, sent_ns, time.monotonic_ns())] * len(requests)
 
     def send_more(self, rest: bytes) -> None:
         """Send what belongs to the last request's body."""
@@ -104,7 +106,7 @@ class Wire:
 
     def receive(self) -> None:
         """Take the next answer."""
-        began_ns, sent_ns = self._sent.pop(0)
+        moments = self._sent.pop(0)
         first_ns = 0
         while b"\r\n\r\n" not in self._buffer:
             self._read()
@@ -121,8 +123,7 @@ class Wire:
         self._client.exchanges.append(
             Exchange(
                 self._client.kind,
-                began_ns,
-                sent_ns,
+                *moments,
                 first_ns or last_ns,
                 last_ns,
                 *(answer[name] for name in ("pid", "job", "began_ns", "ended_ns")),
