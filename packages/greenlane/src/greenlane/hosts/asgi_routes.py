@@ -30,10 +30,7 @@ def _mounted(scope: Scope) -> str:
     """Name the mounts below the outermost application; "" = there are none."""
     root = scope.get("root_path", "")
     path = root[len(scope.get("app_root_path", root)) :]
-    if not path:
-        return ""
-    parameters = {str(value): f"{{{name}}}" for name, value in scope.get("path_params", {}).items()}
-    return mount(path, parameters)
+    return mount(path, {str(value): f"{{{name}}}" for name, value in scope.get("path_params", {}).items()})
 
 
 def _starlette_path(scope: Scope, mounted: str) -> str | None:

@@ -57,7 +57,6 @@ _MOUNT_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,31}")
 _MOST_MOUNTS: Final = 64
 _mounts: Final[set[str]] = set()
 _recorder: Final = Recorder()
-
 #: Open jobs of ASGI applications -> whether a framework below has named the job: a mount does not rename it.
 named_below: Final[dict[int, bool]] = {}
 # Routes that were asked for a pin; bounded by the application's rules times the methods above.
@@ -104,22 +103,12 @@ def mount(path: str, parameters: Mapping[str, str] | None = None) -> str:
         path: as the application was reached.
         parameters: names of segments by their text, such as {"12": "{tenant}"}.
     """
-    words = _words(path) if not parameters else _named_words(path, parameters)
-    if words and words not in _mounts:
-        if len(_mounts) >= _MOST_MOUNTS:
-            return "/*"
+    names = parameters or {}
+    texts = (names.get(word) or (word if _MOUNT_WORD.fullmatch(word) else "*") for word in path.split("/") if word)
+    words = "".join(f"/{text}" for text in texts)
+    if len(_mounts) < _MOST_MOUNTS:
         _mounts.add(words)
-    return words
-
-
-def _named_words(path: str, names: Mapping[str, str]) -> str:
-    words = (names.get(word) or (word if _MOUNT_WORD.fullmatch(word) else "*") for word in path.split("/") if word)
-    return "".join(f"/{word}" for word in words)
-
-
-@functools.lru_cache(_REMEMBERED_PATHS)
-def _words(path: str) -> str:
-    return _named_words(path, {})
+    return words if not words or words in _mounts else "/*"
 
 
 def no_route(mounted: str) -> str:
@@ -134,10 +123,8 @@ def _tell(method: str, rule: str | None, view: object, mounted: str = "") -> Non
     if route not in _asked:
         _asked.add(route)
         _pin(route, view)
-    if named_below:
-        job = _recorder.job()
-        if job in named_below:
-            named_below[job] = True
+    if named_below and (job := _recorder.job()) in named_below:
+        named_below[job] = True
     phase.name(route)
 
 
@@ -159,11 +146,8 @@ def _flask(patches: Patches, module: ModuleType) -> None:
             if not silent and phase.active():
                 request = context[0].request if context else proxy._get_current_object()
                 rule = request.url_rule
-                mounted = request.environ.get("SCRIPT_NAME", "")
-                if rule is None:
-                    _tell(request.method, None, None, mounted)
-                else:
-                    _tell(request.method, rule.rule, self.view_functions.get(rule.endpoint), mounted)
+                view = rule and self.view_functions.get(rule.endpoint)
+                _tell(request.method, rule and rule.rule, view, request.environ.get("SCRIPT_NAME", ""))
             return original(self, *context)
 
         return full_dispatch_request
@@ -258,8 +242,7 @@ def _tornado_rule(patches: Patches, module: ModuleType) -> None:
 def _tornado_application(patches: Patches, module: ModuleType) -> None:
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def get_handler_delegate(self: Any, request: Any, target_class: Any, *more: Any, **named: Any) -> Any:
-            fallbacks = (module.ErrorHandler, self.settings.get("default_handler_class"))
-            if target_class in fallbacks and not silent and phase.active():
+            if not silent and target_class in (module.ErrorHandler, self.settings.get("default_handler_class")):
                 _tell(request.method, None, None)
             return original(self, request, target_class, *more, **named)
 

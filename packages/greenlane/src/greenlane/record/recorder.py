@@ -23,7 +23,6 @@ from greenlane import _native
 from greenlane._native import Recorder, __version__
 from greenlane.errors import RecordError
 from greenlane.record.masked import masked
-from greenlane.record.servers import OBSERVED, listening
 from greenlane.threads.one_core import allowed_cores
 
 if TYPE_CHECKING:
@@ -108,7 +107,10 @@ class ProcessRecorder:
 
     def name_servers(self, modules: Sequence[str]) -> None:
         """Say in a recording without jobs which of these the program has loaded, and where it listens."""
-        self._server_modules = modules
+        # Imported here, not by our threads; other hosts do without it.
+        from greenlane.record import servers
+
+        self._server_modules, self._servers = modules, servers
 
     def finish(self) -> None:
         """Write what there is, and stop recording in this process."""
@@ -160,11 +162,12 @@ class ProcessRecorder:
                 return
             loaded = {name for name in self._server_modules if name in sys.modules}
             loaded = {
-                next((short for short in OBSERVED if f"{name}.".startswith(f"{short}.")), name) for name in loaded
+                next((short for short in self._servers.OBSERVED if f"{name}.".startswith(f"{short}.")), name)
+                for name in loaded
             }
             # What listened a moment ago may be closed by now.
             before = (self._about.get("servers"), self._listened)
-            self._listened = self._listened | {*listening()}
+            self._listened = self._listened | {*self._servers.listening()}
             if before != (sorted(loaded), self._listened):
                 self._about.update(servers=sorted(loaded), listens=sorted(self._listened))
                 self.native.describe(json.dumps(self._about, default=str))
