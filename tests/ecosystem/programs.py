@@ -262,7 +262,9 @@ class Pair:
         worst = max(sent, key=lambda each: abs(each.off_ns) / max(_RIGHT_NS, _RIGHT_FRAC * each.latency_ns))
         clocks = ",".join(sorted({job.clock for job in jobs}))
         said = f"{len(sent):>5}{len(jobs):>6}  {clocks:<15}{len(outside):>4} of {len(sent):>4}{len(unknown):>9}"
-        return self._line(f"{said}  {worst}"), len(jobs) == len(sent) and not false and not most
+        wrong = [f"{len(jobs) - len(sent):+d} jobs"] if len(jobs) != len(sent) else []
+        wrong += [f"arrival {each}" for each in false] + [f"most of {how}" for how in most]
+        return self._line(f"{said}  {worst}{''.join(f'; {each}' for each in wrong)}"), not wrong
 
     def _line(self, rest: str) -> str:
         through = f"{self._kind}, adapted" if self._is_adapted else self._kind
