@@ -43,7 +43,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest examples ecosystem soak prove bench lint format types docs site wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest examples ecosystem programs soak prove bench lint format types docs site wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -132,6 +132,9 @@ newest: ## each night: the newest releases of what we depend on, also beyond our
 ecosystem: build ## public test suites, stock and with us: the same tests pass (two hours; ARGS="--suite trio --mode permits")
 	scripts/servers
 	@$(BIN)/python -m tests.ecosystem.run $(ARGS)
+
+programs: build ## public programs on seven servers under record: jobs and latencies beside the client's own (20 minutes)
+	@$(BIN)/python -m tests.ecosystem.programs $(ARGS)
 
 prove: build ## each claim of the README: measured, target, verdict
 	$(BIN)/python -m bench.prove $(ARGS)

@@ -29,15 +29,14 @@ _INSTALL_LIMIT_S = 600
 _DOWNLOAD_LIMIT_S = 120
 
 
-def python(say: Callable[[str], None]) -> Path:
-    """Give the interpreter of the suites' environment, which has the pinned packages and sees the checkout's guest."""
-    pins = HERE / "requirements.txt"
+def python(say: Callable[[str], None], pins: Path = HERE / "requirements.txt") -> Path:
+    """Give the interpreter of an environment which has the pinned packages and sees the checkout's guest."""
     base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info[0]}.{sys.version_info[1]}"
     key = hashlib.sha256(pins.read_bytes() + str(base).encode() + sys.version.encode()).hexdigest()[:12]
     folder = CACHE / f"venv-{key}"
     found = folder / "bin" / "python"
     if not (folder / "complete").exists():
-        say("installing the pinned packages (some 80 MB) …")
+        say(f"installing the packages of {pins.name} (some 80 MB) …")
         shutil.rmtree(folder, ignore_errors=True)
         _run([str(base), "-m", "venv", str(folder)], _INSTALL_LIMIT_S)
         _run([str(found), "-m", "pip", "install", "--quiet", "pip>=25.3"], _INSTALL_LIMIT_S)

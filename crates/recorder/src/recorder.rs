@@ -1,6 +1,6 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
-use crate::calls::sockets;
+use crate::calls::{peers, sockets};
 use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
@@ -11,6 +11,7 @@ use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, WaitKind, 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -174,6 +175,14 @@ impl Recorder {
         match sockets::arrival_on(fd).filter(|_| on()) {
             Some((at_ns, true)) => (at_ns, "kernel"),
             Some((at_ns, false)) => (at_ns, "accept"),
+            None => (0, "handler"),
+        }
+    }
+
+    fn arrival_from(&self, peer: &str, port: u16) -> (u64, &'static str) {
+        let peer = peer.parse().map(|ip| SocketAddr::new(ip, port)).ok();
+        match peer.and_then(peers::connection_from) {
+            Some(fd) => self.arrival(fd),
             None => (0, "handler"),
         }
     }

@@ -145,9 +145,19 @@ impl Here {
     /// Why what is made ready now is so.
     #[inline]
     pub fn why(&self) -> Cause {
+        // Its job may have begun within this step: a connection's task reads its next request.
+        // SAFETY: a task that runs is alive, and only this thread changes its unit.
+        let job = unsafe { self.running.as_ref().map(|task| (*task.unit.get()).job) };
         match self.cause {
-            Some(cause) if cause.ready_ns != 0 => cause,
-            Some(cause) => Cause::at(cause.source, cause.job, clock::monotonic_ns()),
+            Some(cause) if cause.ready_ns != 0 => Cause {
+                job: job.unwrap_or(cause.job),
+                ..cause
+            },
+            Some(cause) => Cause::at(
+                cause.source,
+                job.unwrap_or(cause.job),
+                clock::monotonic_ns(),
+            ),
             None if self.is_loop => polled(),
             None => Cause::at(Source::Task, strand::running().1, clock::monotonic_ns()),
         }

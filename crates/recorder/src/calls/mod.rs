@@ -15,6 +15,7 @@
 //! | [`conditions`] | the same for condition variables and futexes |
 //! | [`gil`] | of them, the GIL's |
 //! | [`sockets`] | the kernel's stamps |
+//! | [`peers`] | which connection is from whom |
 //! | [`realtime`] | their clock |
 //! | [`installation`] | all of it, tested, and taken away again |
 //! | [`python`] | the face to Python |
@@ -28,6 +29,7 @@ mod files;
 pub(crate) mod gil;
 pub mod installation;
 mod originals;
+pub(crate) mod peers;
 pub mod python;
 mod realtime;
 mod redirected;

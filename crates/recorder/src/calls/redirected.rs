@@ -8,7 +8,7 @@
 
 use super::errno::Errno;
 use super::originals::real;
-use super::{sockets, symbols};
+use super::{peers, sockets, symbols};
 use crate::known_threads;
 use crate::pending;
 use crate::strand;
@@ -490,24 +490,26 @@ pub unsafe extern "C-unwind" fn connect(
 }
 
 macro_rules! accepting {
-    ($($name:ident($fd:ident: c_int $(, $argument:ident: $type:ty)*), $index:ident;)+) => {$(
-        /// In the place of the C function of this name; notes when, and what is read will be stamped.
-        pub unsafe extern "C-unwind" fn $name($fd: c_int $(, $argument: $type)*) -> c_int {
+    ($($name:ident($fd:ident: c_int, $from:ident: *mut sockaddr $(, $argument:ident: $type:ty)*), $index:ident;)+) => {$(
+        /// In the place of the C function of this name; notes when and from whom, and what is read will be stamped.
+        pub unsafe extern "C-unwind" fn $name($fd: c_int, $from: *mut sockaddr $(, $argument: $type)*) -> c_int {
             // SAFETY: the caller's call, as it is.
             unsafe {
-                let real: unsafe extern "C-unwind" fn(c_int $(, $type)*) -> c_int = transmute(real(symbols::$index));
+                let real: unsafe extern "C-unwind" fn(c_int, *mut sockaddr $(, $type)*) -> c_int =
+                    transmute(real(symbols::$index));
                 pending::begin();
                 if !on() {
-                    return real($fd $(, $argument)*);
+                    return real($fd, $from $(, $argument)*);
                 }
                 let known = known_threads::is_known();
                 let errno = Errno::keep();
                 let from_ns = if known { called() } else { 0 };
                 errno.put_back();
-                let accepted = real($fd $(, $argument)*);
+                let accepted = real($fd, $from $(, $argument)*);
                 let errno = Errno::keep();
                 if accepted >= 0 {
                     sockets::accepted($fd, accepted, clock::monotonic_ns());
+                    peers::accepted(accepted, $from);
                 }
                 if known {
                     returned(symbols::$index, Seen::Blocked(SOCKET), from_ns, 0);

@@ -13,7 +13,7 @@
 
 use super::errno::Errno;
 use super::originals::real;
-use super::{realtime, symbols};
+use super::{peers, realtime, symbols};
 use crate::strand;
 use crate::switch::on;
 use greenlane_process::forks;
@@ -368,6 +368,7 @@ pub fn stamp_all() {
         let connected = option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0);
         if connected && local_port(fd).is_some_and(|port| listening.contains(&port)) {
             add(fd, ACCEPTED);
+            peers::met(fd);
         }
     }
 }

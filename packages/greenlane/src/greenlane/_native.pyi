@@ -516,6 +516,12 @@ class Recorder:
         was recorded.
         """
 
+    def arrival_from(self, peer: str, port: int) -> tuple[int, str]:
+        """Likewise for the connection from a peer's address, which has no descriptor in Python.
+
+        `peer` as `ipaddress` writes it. Unknown, too, if a later connection came from the same port of another address.
+        """
+
     def call(
         self,
         from_ns: int,

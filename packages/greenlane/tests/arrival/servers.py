@@ -77,6 +77,10 @@ _GUNICORN_TLS: Final = ("--certfile", TLS[0], "--keyfile", TLS[1])
 _UVICORN_TLS: Final = ("--ssl-certfile", TLS[0], "--ssl-keyfile", TLS[1])
 
 
+def _granian(*options: str) -> Callable[[int], list[str]]:
+    return _module("granian", "--host", "127.0.0.1", "--port", "{port}", *options)
+
+
 def _run(name: str) -> Callable[[int], list[str]]:
     return lambda port: [sys.executable, str(SERVED / "run.py"), name, str(port)]
 
@@ -107,6 +111,11 @@ SERVERS: Final[Mapping[str, Server]] = {
     "hypercorn": Server(_module("hypercorn", "clocked:asgi", "-b", "127.0.0.1:{port}"), needs=("hypercorn",)),
     "quart on hypercorn": Server(
         _module("hypercorn", "clocked:quart()", "-b", "127.0.0.1:{port}"), needs=("hypercorn", "quart")
+    ),
+    "daphne": Server(_module("daphne", "-b", "127.0.0.1", "-p", "{port}", "clocked:asgi"), needs=("daphne",)),
+    "granian, ASGI": Server(_granian("--interface", "asgi", "clocked:asgi"), needs=("granian",)),
+    "granian, WSGI": Server(
+        _granian("--interface", "wsgi", "--blocking-threads", "2", "clocked:wsgi"), clock="handler", needs=("granian",)
     ),
     "aiohttp": Server(_run("aiohttp"), needs=("aiohttp",)),
     "gevent.pywsgi": Server(_run("pywsgi"), needs=("gevent",)),

@@ -54,6 +54,15 @@ ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 """
 SERVERS = {"waitress": WAITRESS, "cheroot": CHEROOT, "wsgiref": WSGIREF, "gevent.pywsgi": GEVENT}
 #: What is sent at once, on one connection, to each server that answers in turn.
+CONTAINER = """
+import asyncio, sys, app
+from tornado.httpserver import HTTPServer
+from tornado.wsgi import WSGIContainer
+async def main():
+    HTTPServer(WSGIContainer(app.app)).listen(int(sys.argv[1]), "127.0.0.1")
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
 PIPELINED = {"gevent.pywsgi": (GEVENT, "/plain"), "tornado": (TORNADO.read_text(), "/quote/7")}
 
 
@@ -242,6 +251,26 @@ def test_tornados_requests_are_jobs(serve: Callable[..., Service]) -> None:
     assert only(recording, "GET /upstream").io_ns and all(
         job.io_ns["sleep"] >= 18_000_000 for job in recording.jobs if job.route == r"GET /quote/(\d+)"
     )
+
+
+def test_an_application_in_tornados_container_works_for_its_own_request(serve: Callable[..., Service]) -> None:
+    """The connection's task, which read earlier requests, makes a task for each."""
+    import http.client
+
+    service = serve(FLASK, lambda port: [sys.executable, "-c", CONTAINER, str(port)])
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
+    for path in ("/quote/1", "/file", "/absent", "/quote/2", "/stream"):
+        connection.request("GET", path)
+        connection.getresponse().read()
+    connection.close()
+    jobs = sorted(service.stop().jobs, key=lambda job: job.handler_ns)
+    assert [(job.route, job.status, job.io_ns.get("sleep", 0) >= 18_000_000) for job in jobs] == [
+        ("GET /quote/<int:number>", 200, True),
+        ("GET /file", 200, False),
+        ("GET (no route)", 404, False),
+        ("GET /quote/<int:number>", 200, True),
+        ("GET /stream", 200, True),
+    ]
 
 
 def test_plain_request_handlers_are_observed(serve: Callable[..., Service]) -> None:

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.slow
 
 APPS = "tests.record.attached_apps"
 GUNICORN = ("-m", "gunicorn", "--no-control-socket", "-b")
+GRANIAN = ("-m", "granian", "--host", "127.0.0.1", "--port", "{port}", "--no-log")
 SERVICES = {
     "gthread": (*GUNICORN, "127.0.0.1:{port}", "-k", "gthread", "--threads", "8", f"{APPS}:wsgi"),
     "gevent": (*GUNICORN, "127.0.0.1:{port}", "-k", "gevent", f"{APPS}:wsgi"),
@@ -36,11 +37,15 @@ SERVICES = {
     "uvloop": ("-m", "uvicorn", "--loop", "uvloop", "--port", "{port}", "--log-level", "warning", f"{APPS}:asgi"),
     "pywsgi": ("-m", APPS, "pywsgi", "{port}"),
     "tornado": ("-m", APPS, "tornado", "{port}"),
+    "daphne": ("-m", "daphne", "-b", "127.0.0.1", "-p", "{port}", f"{APPS}:asgi"),
+    "granian wsgi": (*GRANIAN, "--interface", "wsgi", f"{APPS}:wsgi"),
+    "granian asgi": (*GRANIAN, "--interface", "asginl", "--loop", "asyncio", f"{APPS}:asgi"),
 }
 PATHS = os.pathsep.join(entry for entry in sys.path if Path(entry, "tests").is_dir())
 #: What `docs/guest.md` says that stays behind each of them.
 LEFT = {"gthread": "record wsgi", "gevent": "record gevent", "uvicorn": "record asyncio", "uvloop": "record uvloop"}
-LEFT.update(pywsgi="record gevent", tornado="record asyncio")
+LEFT.update(pywsgi="record gevent", tornado="record asyncio", daphne="record asyncio")
+LEFT.update({"granian wsgi": "record wsgi", "granian asgi": "record asyncio"})
 
 
 class Load:

@@ -13,11 +13,11 @@ __all__ = ["JOB_LINES", "OBSERVED", "advice", "advice_by", "listening"]
 
 #: As they are written in docs/recording.md, which says more.
 OBSERVED: Final = (
-    *("aiohttp", "celery", "cheroot", "gevent.pywsgi", "gunicorn", "http.server", "hypercorn", "quart", "tornado"),
-    *("uvicorn", "waitress", "wsgiref"),
+    *("aiohttp", "celery", "cheroot", "daphne", "gevent.pywsgi", "granian", "gunicorn", "http.server", "hypercorn"),
+    *("quart", "tornado", "uvicorn", "waitress", "wsgiref"),
 )
 #: What servers are made with: named where nothing else is.
-_MADE_WITH: Final = ("asyncio", "gevent.server", "socketserver")
+_MADE_WITH: Final = ("asyncio", "gevent.server", "socketserver", "twisted.internet")
 #: Loaded by many programs that serve with something else.
 _BESIDE: Final = ("http.server", "wsgiref", "celery")
 

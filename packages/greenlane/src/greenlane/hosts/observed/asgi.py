@@ -121,7 +121,7 @@ def _arrival(transport: Any, scope: Any) -> tuple[int, str]:
 
 
 def place_hypercorn(patches: Patches, module: ModuleType) -> None:
-    """Place the observer in `hypercorn.app_wrappers`."""
+    """Place the observer in `hypercorn.app_wrappers`: applications of ASGI, and of WSGI, which it runs on threads."""
 
     def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
         def __call__(self: Any, scope: Any, receive: Any, send: Any, *more: Any) -> Any:
@@ -136,6 +136,7 @@ def place_hypercorn(patches: Patches, module: ModuleType) -> None:
         return __call__
 
     patches.replace(module.ASGIWrapper, "__call__", make)
+    patches.replace(module.WSGIWrapper, "__call__", make)
 
 
 def place_gunicorn(patches: Patches, module: ModuleType) -> None:

@@ -45,7 +45,7 @@ async def observed(
         scope, receive, send: the server's.
     """
     # A nested call is part of its job: the middleware under an observed server.
-    # A task without steps that we see (granian's) shares its unit with everything else on the loop.
+    # A task without steps that we see (granian's own) shares its unit with everything else on the loop.
     if scope["type"] != "http" or not _recorder.recording() or not Steps.in_task() or JOB.get() in named_below:
         return await app(scope, receive, send)
     # This task may have been made within another request: the one before it on a pipelined connection.

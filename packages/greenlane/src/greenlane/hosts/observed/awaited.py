@@ -36,6 +36,11 @@ OBSERVERS = {
     "uvicorn.server": "greenlane.hosts.observed.asgi:place_uvicorn_end",
     "hypercorn.asyncio.tcp_server": "greenlane.hosts.observed.asgi:place_hypercorn_connection",
     "hypercorn.app_wrappers": "greenlane.hosts.observed.asgi:place_hypercorn",
+    "daphne.server": "greenlane.hosts.observed.daphne:place",
+    "granian.wsgi": "greenlane.hosts.observed.granian:place_wsgi",
+    "granian.asgi": "greenlane.hosts.observed.granian:place_asgi",
+    "granian.rsgi": "greenlane.hosts.observed.granian:place_rsgi",
+    "granian._futures": "greenlane.hosts.observed.granian:place_futures",
     "quart.app": "greenlane.hosts.observed.asgi:place_quart",
     "aiohttp.web_protocol": "greenlane.hosts.observed.aiohttp:place",
     "tornado.httpserver": "greenlane.hosts.observed.tornado:place",
@@ -43,7 +48,7 @@ OBSERVERS = {
 
 #: Modules of servers that are not observed, and what servers are made with: named where a recording has no jobs.
 UNOBSERVED: Final = (
-    *("bjoern", "daphne", "eventlet", "granian", "grpc", "grpclib", "meinheld", "robyn", "sanic", "socketify", "trio"),
+    *("bjoern", "eventlet", "grpc", "grpclib", "meinheld", "robyn", "sanic", "socketify", "trio"),
     *("twisted.internet", "uwsgi", "websockets", "zmq", "asyncio", "gevent.server", "socketserver"),
 )
 

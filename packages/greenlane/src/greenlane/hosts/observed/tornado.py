@@ -65,19 +65,34 @@ def _open(connection: Any, method: str, target: str, headers: Any) -> None:
         _recorder.name(shape(method, target.partition("?")[0]))
 
 
+def _finish(original: Callable[[Any], None], _silent: list[bool]) -> Callable[[Any], None]:
+    # The connection is told of the end by its loop, later than the client where others run meanwhile.
+    def finish(self: Any) -> None:
+        original(self)
+        if not self.stream.writing():
+            _close(self)
+
+    return finish
+
+
 def _clear_callbacks(original: Callable[[Any], None], _silent: list[bool]) -> Callable[[Any], None]:
     # Every way in which a request ends leads here: it is answered, its client is gone, or it is given up.
     def _clear_callbacks(self: Any) -> None:
-        job = self.__dict__.pop(_OPEN, 0)
+        _close(self)
         original(self)
-        if job:
-            _recorder.close(job, getattr(self._response_start_line, "code", 0))
 
     return _clear_callbacks
+
+
+def _close(connection: Any) -> None:
+    job = connection.__dict__.pop(_OPEN, 0)
+    if job:
+        _recorder.close(job, getattr(connection._response_start_line, "code", 0))
 
 
 def place(patches: Patches, _module: ModuleType) -> None:
     """Place the observers beneath `tornado.httpserver`."""
     connection = sys.modules["tornado.http1connection"].HTTP1Connection
     patches.replace(connection, "_parse_headers", _parse_headers)
+    patches.replace(connection, "finish", _finish)
     patches.replace(connection, "_clear_callbacks", _clear_callbacks)
