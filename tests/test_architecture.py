@@ -7,6 +7,7 @@ Which module may import which stands in pyproject.toml, [tool.importlinter]; `ma
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 import tomllib
@@ -212,7 +213,10 @@ def test_a_service_loads_the_guest_alone(module: str, run_python) -> None:
 @pytest.mark.system
 def test_the_page_says_what_each_kind_of_process_loads() -> None:
     script = ROOT / "scripts" / "architecture_page.py"
-    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script), "--check"], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
 
