@@ -194,7 +194,7 @@ def test_a_use_of_what_is_not_public_would_be_found() -> None:
 # --- what a process loads ------------------------------------------------------------------------------------------
 
 LOADED = "import sys, importlib; importlib.import_module(sys.argv[1]); print(*sorted(sys.modules))"
-HOSTS = ("asgi", "aiohttp", "flask", "gunicorn", "wsgi")
+HOSTS = ("asgi", "aiohttp", "gunicorn", "wsgi")
 
 
 @pytest.mark.slow
