@@ -30,7 +30,6 @@ PARTS: Final = {
     "greenlane.probes": "sees blocking calls",
     "greenlane.policy": "decisions, from Rust",
     "greenlane.lanes": "permits and lanes",
-    "greenlane.lanes.learned": "the learned file",
     "greenlane.placement": "work beside a loop",
     "greenlane.record": "the recorder",
     "greenlane.control": "control socket",
@@ -53,7 +52,7 @@ HEAD = """\
 
 A web service loads one distribution, `greenlane`. A Celery worker loads `greenlane_work` beside it, and a worker of
 `greenlane serve` loads `greenlane_serve.worker`. Everything else runs outside, in processes of its own. The two sides
-share three things: the recording file, the control socket and the learned file.
+share two things: the recording file and the control socket.
 
 ```text
         INSIDE: your processes                                  OUTSIDE: an engineer's, or a supervisor's
@@ -68,15 +67,13 @@ share three things: the recording file, the control socket and the learned file.
   | greenlane-work                  |                          | greenlane-serve                        |
   |   Celery pool, store, diversion |                          |   HAProxy tree, exports                |
   +---------------------------------+                          |   (its workers load greenlane and      |
-            |          ^                                       |    greenlane_serve.worker, no more)    |
-            v          | learned file                          +----------------------------------------+
-        [ kept over restarts ]
+                                                               |    greenlane_serve.worker, no more)    |
+                                                               +----------------------------------------+
 ```
 
 - **Recording file.** The recorder writes it, the reader opens it: [recording-format.md](recording-format.md).
 - **Control socket.** One line of JSON each way. A process opens it only if `control_dir` is set. `greenlane top`,
   `mode` and `record --on|--off` use it.
-- **Learned file.** It keeps what the permits have learned across restarts, if `learned_file` is set.
 
 `lint-imports` enforces this border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py`
 those of the crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load

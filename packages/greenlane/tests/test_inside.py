@@ -37,7 +37,7 @@ def test_the_middleware_brings_little() -> None:
     assert {"_socket.socket.recv", "time.sleep", "_thread.RLock.acquire"} <= set(row["patches"])
     assert 0 < row["code_lines"] < row["lines"]
     assert row["native_bytes"] > 0
-    unwanted = ("control", "export", "metrics", "lanes.learned", "placement", "wiring.recording", "wiring.pl", "cli")
+    unwanted = ("control", "export", "metrics", "placement", "wiring.recording", "wiring.pl", "cli")
     assert loaded(row, *(f"greenlane.{name}" for name in unwanted)) == []
 
 

@@ -46,7 +46,6 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
 OLD: Final[Mapping[str, Sequence[str]]] = {
     "work": ("celery",),
     "check": ("doctor",),
-    "learned": ("config", "--learned"),
     "version": ("--version",),
 }
 

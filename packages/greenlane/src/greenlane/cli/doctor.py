@@ -12,7 +12,6 @@ import importlib
 import platform
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from greenlane._native import NEWEST_PYTHON
@@ -56,7 +55,6 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         rows.append(_failed("settings", error))
     else:
         rows.append(_row("settings", functools.partial(_changed, settings)))
-        rows.append(_row("learned file", functools.partial(check_learned_file, settings)))
         rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
     for row in rows:
         # With a command its findings are what is asked for.
@@ -119,17 +117,6 @@ def check_gunicorn() -> str:
         return check_release("check the host")
     except importlib.metadata.PackageNotFoundError:
         return "not installed; only `gunicorn -k greenlane.hosts.gunicorn.Worker` needs it"
-
-
-def check_learned_file(settings: Settings) -> str:
-    """What the learned file holds; LearnedFileError where it can be neither read nor made."""
-    if not settings.learned_file:
-        return "none set"
-    from greenlane.lanes import learned
-
-    path = Path(settings.learned_file)
-    routes = learned.load(path)
-    return f"{path}: {len(routes)} routes" if path.exists() else f"{path}: not there yet, will be made"
 
 
 def check_control_dir(settings: Settings) -> str:

@@ -24,7 +24,7 @@ ALIASES: Final[Mapping[str, str]] = {
 PARTS: Final[Mapping[str, str]] = {"serve": "", "tasks": "task_", "record": "record_"}
 #: The ten that people set first.
 FIRST: Final = (
-    "mode", "canary_frac", "control_dir", "learned_file", "threads", "limit", "health_path", "metrics_path", "workers",
+    "mode", "canary_frac", "control_dir", "threads", "limit", "health_path", "metrics_path", "workers",
     "task_key",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 
-__all__ = ["FOREIGN", "SERVERS", "bad_file", "elsewhere", "error_place", "line_of", "nearest", "unknown"]
+__all__ = ["FOREIGN", "REMOVED", "SERVERS", "bad_file", "elsewhere", "error_place", "line_of", "nearest", "unknown"]
 
 #: Names that other distributions declare: a process that has not loaded one of them passes its settings over, because
 #: a file or an environment may be shared. A test compares them with the declarations.
@@ -77,9 +77,17 @@ SERVERS: Final[Mapping[str, str]] = {
 }
 
 
+_LEARNED: Final = f"{_LEFT_OUT}a restarted process learns its routes again within a second"
+#: Settings of earlier releases, and what to do in their place.
+REMOVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("learned_file", "learned_save_s"), _LEARNED),
+}
+
+
 def elsewhere(word: str) -> str:
-    """What stands for another server's setting or flag, "" = it is none."""
-    return SERVERS.get(word.lower().lstrip("-").replace("-", "_"), "")
+    """What to do in place of another server's setting or flag, or of one that is no more; "" = it is neither."""
+    name = word.lower().lstrip("-").replace("-", "_")
+    return SERVERS.get(name) or REMOVED.get(name, "")
 
 
 def unknown(name: str, value: object, key: str, among: Iterable[str], *, attempted: str, hint: str) -> SettingsError:

@@ -15,7 +15,6 @@ from greenlane.errors import SettingsError
 from greenlane.settings.lane import APART, Lane
 from greenlane.settings.patterns import (
     ANY_DIRECTORY,
-    ANY_FILE,
     AUTO,
     CALLABLE,
     CLUSTER,
@@ -172,18 +171,6 @@ class Settings:
     cluster_cpus: float = declare(
         1.0, "CPUs that Ray reserves for each worker.",
         low=0, high=1024, reason="A call computes on one core unless its function says otherwise.",
-    )  # fmt: skip
-
-    # The file of what was learned.
-
-    learned_file: str = declare(
-        "", "File that keeps learned bursts over a restart; '' = none.",
-        pattern=ANY_FILE, reason="Greenlane writes no file unless told to.",
-    )  # fmt: skip
-    learned_save_s: float = declare(
-        30.0, "Time between two writes of `learned_file`.",
-        unit="s", low=0.1, high=86_400, reason="Arbitrary; a crash loses half a minute of what is learned again "
-        "within a second.",
     )  # fmt: skip
 
     # Deadlines in and out.
