@@ -33,7 +33,7 @@ OPEN_TO_SERVICES = ("greenlane.errors", "greenlane.hosts", "greenlane_work", *_P
 # What a system may import where it starts its parts and measures itself for the command line.
 OPEN_TO_MEASURING = (*OPEN_TO_SERVICES, "greenlane.control", "greenlane.cli", "greenlane_tools")
 # Packages and modules of systems that measure, and those that start what a system consists of. No service loads them.
-MEASURING = frozenset({"advice", "conservation", "demo", "ladder", "slow_offer"})
+MEASURING = frozenset({"advice", "conservation", "demo", "ladder"})
 STARTING = frozenset(f"offers/offers/{name}.py" for name in ("children", "load", "mix", "site", "twin")) | frozenset(
     f"pos/pos/{name}.py" for name in ("broker", "children", "site")
 )
