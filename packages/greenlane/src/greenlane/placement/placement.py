@@ -50,6 +50,7 @@ from greenlane.placement.functions import (
 )
 from greenlane.placement.native_threads import NativeThreads
 from greenlane.placement.preparing import prepare
+from greenlane.policy.permits import MAX_ROUTES
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
 from greenlane.settings import Settings
 from greenlane.threads.unpatched import RLock, in_forked_child
@@ -100,7 +101,7 @@ class Placement:
         self._choice_rule = ChoiceRule.of(settings)
         self._choices: dict[tuple[str, str], Choice] = {}
         self._interval_ns = round(settings.interval_ms * 1e6)
-        self._most_names = settings.max_routes
+        self._most_names = MAX_ROUTES
         # By how long their calls keep a loop, by the CPU that they use, and by how long they keep a thread because of
         # what they do: compute, or block.
         self._profiles: dict[str, CallProfile] = {}

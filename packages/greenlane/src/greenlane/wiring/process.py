@@ -19,6 +19,7 @@ from greenlane import deadline, phase, probes
 from greenlane.errors import PlatformError
 from greenlane.lanes.permits import NS_PER_MS, LearnedRow, Permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
+from greenlane.policy.permits import MAX_ROUTES
 from greenlane.probes import deadline_out
 from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
@@ -116,7 +117,7 @@ class Running:
         self._lanes_from_front = False
         self._allowance_ms = settings.preempt_ms
         self._stops = False
-        self._observer = _Observer(self._permits, self._rules, settings.max_routes)
+        self._observer = _Observer(self._permits, self._rules)
         self._permits.read_requests(
             deadlines=self.deadline_names, due=self.due_ns, always=self._rules.any, shape=self._shape()
         )
@@ -304,14 +305,13 @@ class _Observer:
     #: See `phase.subscribe`.
     jobs_only = True
 
-    def __init__(self, permits: Permits, rules: LaneRules, most_routes: int) -> None:
+    def __init__(self, permits: Permits, rules: LaneRules) -> None:
         self.leave = permits.leave
         self.enter = permits.enter
         self.pin = permits.pin
         self._permits = permits
         self._rules = rules
         self._seen: set[str] = set()
-        self._most_routes = most_routes
         self._name = permits.name
 
     def name(self, route: str, /) -> None:
@@ -320,7 +320,7 @@ class _Observer:
 
     def known(self, route: str) -> str:
         """Give `route` back, after its lane's pin and mode have been applied if it is new."""
-        if self._rules.any and route not in self._seen and len(self._seen) < self._most_routes:
+        if self._rules.any and route not in self._seen and len(self._seen) < MAX_ROUTES:
             self._seen.add(route)
             self._rules.apply_to(route, self._permits.pin, self._permits.set_mode)
         return route
