@@ -219,6 +219,7 @@ def test_a_shell_completes_commands_and_flags(tmp_path: Path) -> None:
         (["top", "--every", "x"], "expected a number from 0.1 to 3600", "see `greenlane top --help`"),
         (["mode", "on", "--pid", "x"], "invalid int value: 'x'", "see `greenlane mode --help`"),
         (["demo", "prices"], "invalid choice: 'prices'", "did you mean 'pricing'?"),
+        (["config", "--share-ms", "3"], "unrecognized arguments: --share-ms", "leave it out: it is a constant now"),
     ],
 )
 def test_wrong_usage_exits_2_with_a_hint(run: Run, argv: list[str], says: str, hint: str) -> None:

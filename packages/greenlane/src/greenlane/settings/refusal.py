@@ -12,7 +12,18 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 
-__all__ = ["FOREIGN", "REMOVED", "SERVERS", "bad_file", "elsewhere", "error_place", "line_of", "nearest", "unknown"]
+__all__ = [
+    "FOREIGN",
+    "REMOVED",
+    "SERVERS",
+    "bad_file",
+    "elsewhere",
+    "error_place",
+    "line_of",
+    "nearest",
+    "removed",
+    "unknown",
+]
 
 #: Names that other distributions declare: a process that has not loaded one of them passes its settings over, because
 #: a file or an environment may be shared. A test compares them with the declarations.
@@ -102,8 +113,16 @@ REMOVED: Final[Mapping[str, str]] = {
 
 def elsewhere(word: str) -> str:
     """What to do in place of another server's setting or flag, or of one that is no more; "" = it is neither."""
-    name = word.lower().lstrip("-").replace("-", "_")
-    return SERVERS.get(name) or REMOVED.get(name, "")
+    return SERVERS.get(_plain(word)) or removed(word)
+
+
+def removed(word: str) -> str:
+    """What to do in place of a setting or flag that is no more; "" = it is none."""
+    return REMOVED.get(_plain(word), "")
+
+
+def _plain(word: str) -> str:
+    return word.lower().lstrip("-").replace("-", "_")
 
 
 def unknown(name: str, value: object, key: str, among: Iterable[str], *, attempted: str, hint: str) -> SettingsError:
