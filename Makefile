@@ -178,7 +178,7 @@ docs: build ## settings.md, errors.md, metrics.md, scenarios.md from their decla
 	$(BIN)/python scripts/errors_page.py
 	$(BIN)/python scripts/metrics_page.py
 	$(BIN)/python scripts/scenarios_page.py
-	$(BIN)/python scripts/architecture_page.py
+	PYTHONPATH=. $(BIN)/python scripts/architecture_page.py
 	PYTHONPATH=.:packages/greenlane $(BIN)/python -m tests.trace.table
 
 site: ## the documentation site, in out/site: strict, so a dead link or a page outside mkdocs.yml fails

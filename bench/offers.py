@@ -1,13 +1,12 @@
-"""What is claimed of offers: `greenlane demo offers` in the bad region, offers' added wait against the twin in Go, that
-it is one (`python -m offers.twin`), and one slow offer's trace (`python -m offers.slow_offer`).
+"""What is claimed of offers: `greenlane demo offers` in the bad region, offers' added wait against the twin in Go, and
+that it is one (`python -m offers.twin`).
 
 Questions: does one change of pricingservice keep the offers that the stock server misses; do I/O endpoints wait less
-than in a Go program with the same work on one core, and is it the same work; does a trace name who held an offer up?
+than in a Go program with the same work on one core, and is it the same work?
 Expected: the stock server (gevent) makes 99.5 % of bike and scooter offers within 500 ms or fewer, with p99 twice and
 p99.9 three times the p95; permits (also on one core, beside gthread there), and a lane, miss at most 3 of 60,000, with
 p99.9 within 1.3 times p95; offers' added wait at p99 is at most a fifth of the twin's, which answers and calls the same
-and takes CPU within 5 %; the trace names the heavy endpoint first, the upstream's clock is within 2 ms of the wire's,
-and the application reads 3 s or more for 110 ms.
+and takes CPU within 5 %.
 
 Short by default: a claim about 60,000 offers takes 21 minutes a contender (`OFFERS_PROVE=long make prove ARGS="--only
 offers"`); fewer are held to the same share. It wants Go and HAProxy, and runs the checkout's systems/offers (README.md
@@ -42,9 +41,8 @@ _AROUND_ADDED_S = 36.0
 #: Of the comparison with it: three rounds of 15 s.
 _TWIN_ROUNDS, _TWIN_ROUND_S, _TWIN_START_S = 3, 15.0, 10.0
 _LENGTHS = ("short", "long")
-_SLOW_OFFER_S = 20.0
 #: Parts of the system that nothing here runs, or that say the result.
-_APART = ("demo/live/", "demo/command.py", "slow_offer/__main__.py", "mix.py")
+_APART = ("demo/live/", "demo/command.py", "mix.py")
 _SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "offers"
 
 
@@ -54,7 +52,7 @@ def expected_s(quick: bool) -> float:
     with_twin_s = (_QUICK_S if quick else _ADDED_S) * len(_UTILISATIONS) + _AROUND_ADDED_S
     with_twin_s *= len(_TWIN) * (1 if quick else REPETITIONS)
     twin_s = _TWIN_START_S + _rounds(quick) * _TWIN_ROUND_S
-    return run.minutes(_options(quick, Path())) * 60 + with_twin_s + twin_s + _SLOW_OFFER_S
+    return run.minutes(_options(quick, Path())) * 60 + with_twin_s + twin_s
 
 
 def installed() -> None:
@@ -85,7 +83,6 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     from offers.demo import added
     from offers.demo.options import bad
     from offers.demo.verdicts import verdicts_of
-    from offers.slow_offer import verdicts as slow_offer
     from offers.table import read
     from offers.twin import measured as twin
 
@@ -99,8 +96,6 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     verdicts += added.verdicts_of(added.run(beside, talk))
     talk.progress("the twin, compared")
     verdicts += twin(_rounds(quick), talk.progress)
-    talk.progress("one slow offer, recorded")
-    verdicts += slow_offer.measured(raw / "slow-offer")
     return [one.row() for one in verdicts]
 
 

@@ -1,23 +1,22 @@
-"""Writes docs/architecture.md: its table from processes that `greenlane inside` starts; `--check` only compares.
+"""Writes docs/architecture.md: its table from processes that `tests.inside` starts; `--check` only compares.
 
 Exit 0: written, or up to date. Exit 1: stale (the remedy is printed). It starts gunicorn, Celery, uvicorn and HAProxy.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
 from generated import written_or_checked
 
-from greenlane.cli.inside.command import LIMITS
+from tests.inside.rows import LIMITS, row_of
+from tests.inside.starting import look_inside
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 
-#: Kinds of process, as `greenlane inside --host` names them, and what runs there.
+#: Kinds of process, as `tests.inside` names them, and what runs there.
 PROCESSES: Final = {
     "wsgi": "middleware",
     "asgi": "ASGI",
@@ -31,7 +30,6 @@ PARTS: Final = {
     "greenlane.probes": "sees blocking calls",
     "greenlane.policy": "decisions, from Rust",
     "greenlane.lanes": "permits and lanes",
-    "greenlane.lanes.learned": "the learned file",
     "greenlane.placement": "work beside a loop",
     "greenlane.record": "the recorder",
     "greenlane.control": "control socket",
@@ -50,11 +48,11 @@ PARTS: Final = {
 HEAD = """\
 # What runs inside a service, and what outside
 
-<!-- Written by `make docs` from scripts/architecture_page.py and from processes that `greenlane inside` starts. -->
+<!-- Written by `make docs` from scripts/architecture_page.py and from processes that tests/inside starts. -->
 
 A web service loads one distribution, `greenlane`. A Celery worker loads `greenlane_work` beside it, and a worker of
 `greenlane serve` loads `greenlane_serve.worker`. Everything else runs outside, in processes of its own. The two sides
-share three things: the recording file, the control socket and the learned file.
+share two things: the recording file and the control socket.
 
 ```text
         INSIDE: your processes                                  OUTSIDE: an engineer's, or a supervisor's
@@ -69,15 +67,13 @@ share three things: the recording file, the control socket and the learned file.
   | greenlane-work                  |                          | greenlane-serve                        |
   |   Celery pool, store, diversion |                          |   HAProxy tree, exports                |
   +---------------------------------+                          |   (its workers load greenlane and      |
-            |          ^                                       |    greenlane_serve.worker, no more)    |
-            v          | learned file                          +----------------------------------------+
-        [ kept over restarts ]
+                                                               |    greenlane_serve.worker, no more)    |
+                                                               +----------------------------------------+
 ```
 
 - **Recording file.** The recorder writes it, the reader opens it: [recording-format.md](recording-format.md).
 - **Control socket.** One line of JSON each way. A process opens it only if `control_dir` is set. `greenlane top`,
   `mode` and `record --on|--off` use it.
-- **Learned file.** It keeps what the permits have learned across restarts, if `learned_file` is set.
 
 `lint-imports` enforces this border and the layers (`[tool.importlinter]` in pyproject.toml), `tests/test_crates.py`
 those of the crates. Native code is split in the same way: `greenlane._native` has no reader, simulator or load
@@ -85,8 +81,8 @@ generator.
 
 ## What each kind of process loads
 
-`greenlane inside --host gunicorn` starts such a process, sends it requests, and lists what it has loaded. A dot means:
-loaded after the first requests, with default settings.
+Each was started, got requests, and listed what it had loaded (tests/inside). A dot means: loaded after the first
+requests, with default settings.
 
 """
 
@@ -105,9 +101,7 @@ def page() -> str:
 
 
 def _modules(host: str) -> list[str]:
-    command = [sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())"]
-    said = subprocess.run([*command, "inside", "--host", host, "--json"], capture_output=True, text=True, check=True)
-    return [one["module"] for one in json.loads(said.stdout)["rows"][0]["listed"]]
+    return [one["module"] for one in row_of(host, look_inside(host))["listed"]]
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ def test_a_shell_completes_commands_and_flags(tmp_path: Path) -> None:
         (["top", "--every", "x"], "expected a number from 0.1 to 3600", "see `greenlane top --help`"),
         (["mode", "on", "--pid", "x"], "invalid int value: 'x'", "see `greenlane mode --help`"),
         (["demo", "prices"], "invalid choice: 'prices'", "did you mean 'pricing'?"),
-        (["learned"], "--learned: expected one argument", "see `greenlane config --help`"),
+        (["config", "--share-ms", "3"], "unrecognized arguments: --share-ms", "leave it out: it is a constant now"),
     ],
 )
 def test_wrong_usage_exits_2_with_a_hint(run: Run, argv: list[str], says: str, hint: str) -> None:
@@ -230,7 +230,6 @@ def test_wrong_usage_exits_2_with_a_hint(run: Run, argv: list[str], says: str, h
 
 
 def test_every_json_has_schema_environment_and_rows(run: Run, service: Running, tmp_path: Path) -> None:
-    (tmp_path / "learned.json").write_text('{"schema": "greenlane.learned/1", "routes": {}}')
     (tmp_path / "greenlane.toml").write_text('control_dir = "control"')
     for argv in (["config"], ["doctor"], ["top"], ["status"], ["mode", "off"]):
         document = run(*argv, "--json").document
@@ -244,11 +243,9 @@ def test_every_json_has_schema_environment_and_rows(run: Run, service: Running, 
 
 
 def test_an_old_name_runs_todays_command_and_says_so_in_one_line(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "learned.json").write_text('{"schema": "greenlane.learned/1", "routes": {}}')
     for argv, today in (
         ("version", ["--version"]),
         ("check", ["doctor"]),
-        ("learned learned.json", ["config", "--learned", "learned.json"]),
     ):
         old, new = run(*argv.split()), run(*today)
         assert (old.code, old.out) == (new.code, new.out)
@@ -330,22 +327,6 @@ def test_doctor_says_what_is_well(run: Run) -> None:
     assert all(line.startswith("ok") for line in result.out.splitlines())
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": "other/1"}', '{"schema": "greenlane.learned/1"}'])
-def test_doctor_refuses_a_learned_file_that_cannot_be_read(run: Run, tmp_path: Path, text: str) -> None:
-    (tmp_path / "learned.json").write_text(text)
-    result = run("doctor", "--learned-file", "learned.json")
-    assert result.code == 2
-    assert "FAIL  learned file" in result.out
-    assert "learned_file='learned.json', expected" in result.err
-    assert "\nhint: " in result.err
-
-
-def test_doctor_accepts_a_learned_file_that_is_not_there_yet(run: Run) -> None:
-    result = run("doctor", "--learned-file", "later.json")
-    assert (result.code, result.err) == (0, "")
-    assert "not there yet" in result.out
-
-
 def test_doctor_refuses_a_control_directory_that_is_too_long_and_makes_none(run: Run, tmp_path: Path) -> None:
     result = run("doctor", "--control-dir", "/tmp/" + "d" * 200)
     assert result.code == 2
@@ -354,10 +335,10 @@ def test_doctor_refuses_a_control_directory_that_is_too_long_and_makes_none(run:
     assert not (tmp_path / "control").exists()
 
 
-def test_doctor_goes_on_after_the_first_thing_that_is_wrong(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "learned.json").write_text("{")
-    rows = run("doctor", "--learned-file", "learned.json", "--control-dir", "learned.json", "--json").document["rows"]
-    assert {row["check"] for row in rows if not row["ok"]} == {"learned file", "control directory"}
+def test_doctor_goes_on_after_the_first_thing_that_is_wrong(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("greenlane.hosts.gunicorn.release.RELEASES", ((10_000, 0), (10_001, 0)))
+    rows = run("doctor", "--control-dir", "/tmp/" + "d" * 200, "--json").document["rows"]
+    assert {row["check"] for row in rows if not row["ok"]} == {"gunicorn", "control directory"}
 
 
 def test_doctor_refuses_a_gunicorn_that_the_worker_does_not_know(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,27 +346,6 @@ def test_doctor_refuses_a_gunicorn_that_the_worker_does_not_know(run: Run, monke
     result = run("doctor")
     assert result.code == 2
     assert "expected release 10000\nhint: pip install 'gunicorn>=10000,<10001'" in result.err
-
-
-# --- config --learned
-
-
-def test_learned_shows_a_file(run: Run, tmp_path: Path) -> None:
-    stored = {"mean_ms": 40.1234, "samples": 12, "weights": [1, 2], "looks": 8, "free": 2}
-    routes = {"GET /quote": {"0": stored}}
-    (tmp_path / "l.json").write_text(json.dumps({"schema": "greenlane.learned/1", "routes": routes}))
-    assert run("config", "--learned", "l.json", "--json").document["rows"] == [
-        {"route": "GET /quote", "phase": 0, "samples": 12, "mean_ms": 40.123, "released_frac": 0.25}
-    ]
-    assert "GET /quote      0       12   40.123           0.25" in run("config", "--learned", "l.json").out
-
-
-@pytest.mark.parametrize("name", ["absent.json", ".", "bad.json"])
-def test_a_learned_file_that_cannot_be_shown_exits_2(run: Run, tmp_path: Path, name: str) -> None:
-    (tmp_path / "bad.json").write_bytes(b"\xff")
-    result = run("config", "--learned", name)
-    assert (result.code, result.out) == (2, "")
-    assert "\nhint: " in result.err
 
 
 # --- explain

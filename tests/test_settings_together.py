@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, Setting, Settings, load, settings_of
-from greenlane.settings.refusal import FOREIGN
+from greenlane.settings.refusal import FOREIGN, REMOVED
 from greenlane.settings.shown import by_distribution, describe, installed
 
 EVERY = settings_of(installed())
@@ -51,3 +54,22 @@ def test_every_setting_says_what_it_is_and_why_its_default(name: str) -> None:
         assert setting.low <= setting.default <= setting.high
     suffix = name.rsplit("_", 1)[-1]
     assert (suffix if suffix in ("ms", "s", "frac") and not name.endswith("_per_s") else "") in ("", setting.unit)
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_setting_of_before_is_refused_by_name_with_what_to_do(name: str, tmp_path: Path) -> None:
+    assert name not in EVERY
+    path = tmp_path / "greenlane.toml"
+    part = name.removeprefix("task_")
+    for text in (f"{name} = 1", f"[tasks]\n{part} = 1" if part != name else f"{name} = 1"):
+        path.write_text(text)
+        with pytest.raises(SettingsError) as refused:
+            load(file=path, environ={}, kind=installed())
+        assert (refused.value.setting, refused.value.hint) == (name, REMOVED[name])
+    variable = f"GREENLANE_{name.upper()}"
+    with pytest.raises(SettingsError) as refused:
+        load(environ={"GREENLANE_CONFIG": "", variable: "1"})
+    assert (refused.value.setting, refused.value.hint) == (variable, REMOVED[name])
+    with pytest.raises(SettingsError) as refused:
+        load({name: "1"}, environ={"GREENLANE_CONFIG": ""})
+    assert refused.value.hint == REMOVED[name]

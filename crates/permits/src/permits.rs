@@ -12,7 +12,7 @@ use crate::shared::{Mode, Shared};
 use crate::{boundaries, face, lock_waits, places, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
-use greenlane_policy::weight::{Pin, Weight, WeightRule};
+use greenlane_policy::weight::{Pin, WeightRule};
 use greenlane_process::clock;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 const LAST_RAISING_KIND: u8 = 2;
 
 /// (phase, place, weights, mean_ns, samples, looks, free, weight)
-type Row = (usize, u64, Vec<u32>, u64, u64, u32, u32, &'static str);
+type Row = (usize, u64, u64, u32, u32, &'static str);
 
 /// See `_native.pyi`, which is the manual.
 #[pyclass(frozen, weakref, module = "greenlane._native")]
@@ -319,32 +319,6 @@ impl Permits {
         };
         self.shared.routes.all().iter().map(route_row).collect()
     }
-
-    #[pyo3(signature = (route, place, *, weights, mean_ns, samples, looks, free))]
-    #[allow(clippy::too_many_arguments)] // The fields of one stored row.
-    fn restore(
-        &self,
-        route: &str,
-        place: u64,
-        weights: Vec<u32>,
-        mean_ns: u64,
-        samples: u64,
-        looks: u32,
-        free: u32,
-    ) {
-        let row = PhaseRow {
-            phase: 0,
-            place,
-            weights,
-            mean_ns,
-            samples,
-            looks,
-            free,
-            weight: Weight::Unknown,
-        };
-        let last = self.shared.last_phase;
-        self.route(route).restore(&row, last, &self.shared.rule());
-    }
 }
 
 impl Permits {
@@ -415,8 +389,6 @@ fn late_error(py: Python<'_>, job: &Job, kind: u8) -> Option<Py<PyAny>> {
 fn row(row: PhaseRow) -> Row {
     (
         row.phase,
-        row.place,
-        row.weights,
         row.mean_ns,
         row.samples,
         row.looks,

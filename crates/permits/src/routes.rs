@@ -2,7 +2,6 @@
 
 use crate::counters::Turns;
 use crate::places::OPENED;
-use greenlane_policy::burst::BurstSketch;
 use greenlane_policy::weight::{PhaseProfile, Pin, WeightRule};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
@@ -61,12 +60,9 @@ impl Phases {
     }
 }
 
-/// A phase as it is stored and shown.
+/// A phase as it is shown.
 pub struct PhaseRow {
     pub phase: usize,
-    /// Where it begins; see [`crate::places`].
-    pub place: u64,
-    pub weights: Vec<u32>,
     pub mean_ns: u64,
     pub samples: u64,
     pub looks: u32,
@@ -136,8 +132,6 @@ impl Route {
             let (looks, free) = profile.looks();
             PhaseRow {
                 phase,
-                place: phases.places.get(phase).copied().unwrap_or(OPENED),
-                weights: profile.sketch().weights(),
                 mean_ns: profile.expected_ns(),
                 samples: profile.sketch().samples(),
                 looks,
@@ -146,14 +140,6 @@ impl Route {
             }
         };
         phases.profiles.iter().enumerate().map(row).collect()
-    }
-
-    /// Replaces one phase's profile by a stored one; phases from `last` on share a profile.
-    pub fn restore(&self, row: &PhaseRow, last: usize, rule: &WeightRule) {
-        let sketch = BurstSketch::restore(&row.weights, row.mean_ns, row.samples);
-        let mut phases = self.locked();
-        let number = phases.number_of(row.place, last);
-        *phases.profile(number) = PhaseProfile::restore(sketch, row.looks, row.free, rule);
     }
 
     /// Whether nobody would miss it after `asked` times that a route was asked for: it was scanned, or is stale.

@@ -139,24 +139,9 @@ impl BurstSketch {
         self.samples
     }
 
-    /// Weight per bucket, for storing. See [`BurstSketch::restore`].
+    /// Weight per bucket.
     pub fn weights(&self) -> Vec<u32> {
         self.counts.to_vec()
-    }
-
-    /// Builds a sketch from stored values. Weights beyond [`BUCKETS`] are ignored, missing ones are 0.
-    pub fn restore(weights: &[u32], mean_ns: u64, samples: u64) -> Self {
-        let mut sketch = Self::default();
-        for (index, &weight) in weights.iter().take(BUCKETS).enumerate() {
-            sketch.counts[index] = weight.min(WINDOW * SAMPLE);
-        }
-        sketch.total = sketch.counts.iter().sum();
-        sketch.weighted_ns = mean_ns.min(3_600_000_000_000) * u64::from(sketch.total);
-        sketch.samples = samples;
-        while sketch.total >= WINDOW * SAMPLE {
-            sketch.forget(1);
-        }
-        sketch
     }
 }
 
@@ -203,14 +188,5 @@ mod tests {
         }
         assert!(sketch.total < WINDOW * SAMPLE);
         assert_eq!(sketch.samples(), 10_000);
-    }
-
-    #[test]
-    fn restoring_what_was_stored_gives_the_same_decisions() {
-        let mut sketch = BurstSketch::default();
-        (0..50).for_each(|index| sketch.update(index * 100_000));
-        let again = BurstSketch::restore(&sketch.weights(), sketch.mean_ns(), sketch.samples());
-        assert_eq!(again.quantile_ns(0.9), sketch.quantile_ns(0.9));
-        assert_eq!(again.mean_ns(), sketch.mean_ns());
     }
 }

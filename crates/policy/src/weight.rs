@@ -92,18 +92,6 @@ pub struct PhaseProfile {
 }
 
 impl PhaseProfile {
-    /// A profile from stored values.
-    pub fn restore(sketch: BurstSketch, looks: u32, free: u32, rule: &WeightRule) -> Self {
-        let mut profile = Self {
-            sketch,
-            looks: looks.min(LOOKS_WINDOW),
-            free: free.min(looks).min(LOOKS_WINDOW),
-            ..Self::default()
-        };
-        profile.judge(rule);
-        profile
-    }
-
     /// Takes in the CPU burst (ns) of one run.
     pub fn update(&mut self, burst_ns: u64, rule: &WeightRule) {
         self.sketch.update(burst_ns);

@@ -72,9 +72,9 @@ def test_the_defaults_of_the_settings_are_those_of_the_rule():
 
 
 def test_one_key_may_have_half_of_what_may_be_parked():
-    rule = UpstreamRule.of(WorkSettings(task_key="args.0", task_parked_most=300, task_parked_most_mb=10))
+    rule = UpstreamRule.of(WorkSettings(task_key="args.0", task_parked_most=300))
     assert (rule.parked_most, rule.all_parked_most) == (150, 300)
-    assert (rule.parked_most_bytes, rule.all_parked_most_bytes) == (5_000_000, 10_000_000)
+    assert (rule.parked_most_bytes, rule.all_parked_most_bytes) == (32_000_000, 64_000_000)
 
 
 def test_single_keys_have_rules_of_their_own_by_the_settings():

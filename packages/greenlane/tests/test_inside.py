@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from greenlane.cli.inside import command, starting
-from greenlane.cli.inside.command import LIMITS, lines_of, row_of
-from greenlane.errors import SettingsError
+from tests.inside import starting
+from tests.inside.rows import LIMITS, lines_of, row_of
 
 
 def look(host: str) -> dict[str, Any]:
@@ -38,7 +37,7 @@ def test_the_middleware_brings_little() -> None:
     assert {"_socket.socket.recv", "time.sleep", "_thread.RLock.acquire"} <= set(row["patches"])
     assert 0 < row["code_lines"] < row["lines"]
     assert row["native_bytes"] > 0
-    unwanted = ("control", "export", "metrics", "lanes.learned", "placement", "wiring.recording", "wiring.pl", "cli")
+    unwanted = ("control", "export", "metrics", "placement", "wiring.recording", "wiring.pl", "cli")
     assert loaded(row, *(f"greenlane.{name}" for name in unwanted)) == []
 
 
@@ -73,29 +72,12 @@ def test_servers_are_counted(host: str, there: str) -> None:
     assert loaded(row, *others) == [], "a process loads its own distribution alone"
 
 
-def test_a_host_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    host = starting.Host(lambda port, folder: [], {"no_such_server": "no-such-server"})
-    monkeypatch.setitem(starting.HOSTS, "other", host)  # type: ignore[arg-type] # a dict that promises not to change
-    with pytest.raises(SettingsError, match="it needs no-such-server"):
-        starting.look_inside("other")
-
-
 def test_blank_lines_comments_and_docstrings_are_no_code(tmp_path: Path) -> None:
     file = tmp_path / "one.py"
     file.write_text(
         '"""A module.\n\nMore of it.\n"""\n\n# why\nx = (\n    1,\n)\n\n\ndef f():\n    """One."""\n    return x\n'
     )
     assert lines_of(file) == (5, 14)
-
-
-def test_packages_are_summed_and_top_modules_stand_together() -> None:
-    names = ["greenlane", "greenlane.phase", "greenlane.probes", "greenlane.probes.routes", "greenlane_serve.tree"]
-    rows = command._by_package([{"module": name, "modules": 1, "code_lines": 2, "lines": 3} for name in names])
-    assert [(row["module"], row["modules"], row["lines"]) for row in rows] == [
-        ("greenlane", 2, 6),
-        ("greenlane.probes", 2, 6),
-        ("greenlane_serve", 1, 3),
-    ]
 
 
 IMPORTS: Final = """

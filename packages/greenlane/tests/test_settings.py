@@ -122,7 +122,7 @@ def test_the_variable_names_another_file_and_empty_means_none(tmp_path: Path, mo
         ("MODE", "Observe", "mode", "observe"),
         ("DEADLINE_HEADERS", "x-deadline, grpc-timeout,", "deadline_headers", ("x-deadline", "grpc-timeout")),
         ("DEADLINE_HEADERS", "", "deadline_headers", ()),
-        ("LEARNED_FILE", "", "learned_file", ""),
+        ("CONTROL_DIR", "", "control_dir", ""),
     ],
 )
 def test_variables_are_texts_of_the_settings_type(variable: str, text: str, name: str, value: object) -> None:

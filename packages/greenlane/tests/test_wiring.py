@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.lanes.burners import burn
 
 from greenlane import phase
-from greenlane.errors import GreenlaneError, LearnedFileError
-from greenlane.lanes import learned
+from greenlane.errors import GreenlaneError
 from greenlane.probes import native
 from greenlane.settings import Settings
 from greenlane.wiring import process
@@ -48,10 +46,8 @@ def test_stopping_gives_everything_back() -> None:
 
 def test_a_start_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     before = (socket.socket.recv, phase.leave)
-    broken = tmp_path / "learned.json"
+    broken = tmp_path / "control"
     broken.write_text("broken")
-    with pytest.raises(LearnedFileError):
-        process.start(Settings(learned_file=str(broken)), host="test")
     with pytest.raises(GreenlaneError):
         process.start(Settings(control_dir=str(broken)), host="test")
     assert (socket.socket.recv, phase.leave) == before
@@ -69,32 +65,6 @@ def test_canaries_are_the_asked_share_of_the_workers() -> None:
         assert modes.count("on") == expected and modes.count("observe") == 8 - expected
 
 
-def test_what_was_learned_is_saved_at_the_stop_and_known_at_the_next_start(tmp_path: Path) -> None:
-    settings = Settings(learned_file=str(tmp_path / "learned.json"))
-    running = process.start(settings, host="test")
-    for _ in range(4):
-        running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/heavy"}, time.monotonic_ns())
-        burn(6)
-        running.close()
-    running.stop()
-    assert list(learned.load(tmp_path / "learned.json")) == ["GET /heavy"]
-    again = process.start(settings, host="test")
-    assert [row.weight for row in again.learned()] == ["heavy"]
-
-
-def test_it_is_saved_at_the_exit_of_the_process(tmp_path: Path, run_python: RunPython) -> None:
-    run_python(
-        "import sys, time\n"
-        "from greenlane.wiring import process\n"
-        "from greenlane.settings import Settings\n"
-        "running = process.start(Settings(learned_file=sys.argv[1]), host='test')\n"
-        "running.open({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/x'}, time.monotonic_ns())\n"
-        "running.close()\n",
-        str(tmp_path / "learned.json"),
-    )
-    assert list(learned.load(tmp_path / "learned.json")) == ["GET /x"]
-
-
 def test_a_monkey_patched_process_is_refused_with_the_remedy() -> None:
     source = (
         "from gevent import monkey; monkey.patch_all()\n"
@@ -107,21 +77,20 @@ def test_a_monkey_patched_process_is_refused_with_the_remedy() -> None:
     assert "HostError" in done.stderr and "hint:" in done.stderr
 
 
-def test_a_forked_child_serves_and_saves_by_itself(tmp_path: Path, run_python: RunPython) -> None:
+def test_a_forked_child_serves_by_itself(tmp_path: Path, run_python: RunPython) -> None:
     run_python(
         "import os, sys, time\n"
         "from greenlane.wiring import process\n"
         "from greenlane.settings import Settings\n"
-        "running = process.start(Settings(learned_file=sys.argv[1], control_dir=sys.argv[2]), host='test')\n"
+        "running = process.start(Settings(control_dir=sys.argv[1]), host='test')\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    running.open({'REQUEST_METHOD': 'GET', 'PATH_INFO': '/child'}, time.monotonic_ns())\n"
         "    running.close()\n"
-        "    assert os.path.exists(f'{sys.argv[2]}/{os.getpid()}.sock')\n"
+        "    assert [row.route for row in running.learned()] == ['GET /child']\n"
+        "    assert os.path.exists(f'{sys.argv[1]}/{os.getpid()}.sock')\n"
         "    running.stop()\n"
         "    os._exit(0)\n"
         "assert os.waitpid(child, 0)[1] == 0\n",
-        str(tmp_path / "learned.json"),
         str(tmp_path / "control"),
     )
-    assert list(learned.load(tmp_path / "learned.json")) == ["GET /child"]

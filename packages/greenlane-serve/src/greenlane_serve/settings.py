@@ -61,10 +61,6 @@ class ServeSettings(Settings):
         "compute for long wait last (lane `apart`, nothing reserved).",
         reason="Under overload, quick requests do not wait behind long ones.",
     )  # fmt: skip
-    auto_lane_ms: float = declare(
-        20.0, "Mean CPU of a request from which a route goes to the lane `apart`; below half of it, it returns.",
-        unit="ms", low=1, high=60_000, reason="A tenth of what people notice; light routes take a few milliseconds.",
-    )  # fmt: skip
     queue_s: float = declare(
         30.0, "Queue timeout of `greenlane serve`: a request that has waited this long for a worker is refused with "
         "503.",
@@ -225,6 +221,8 @@ class ServeSettings(Settings):
 
 
 _NS_PER_MS: Final = 1_000_000
+#: Mean CPU of a request from which a route goes to the lane `apart`: a tenth of what people notice.
+_APART_MS: Final = 20
 #: Share of the time in which a worker should compute while requests wait: some 1.5 times the knee, 1 + I/O / CPU, which
 #: itself loses 16 to 24 % of the capacity when bursts vary.
 _BUSY: Final = 0.98
@@ -272,4 +270,4 @@ class ApartRule:
     @classmethod
     def of(cls, settings: ServeSettings) -> ApartRule:
         """Translate settings."""
-        return cls(over_ns=round(settings.auto_lane_ms * _NS_PER_MS), learn_after=_LEARN_AFTER)
+        return cls(over_ns=_APART_MS * _NS_PER_MS, learn_after=_LEARN_AFTER)

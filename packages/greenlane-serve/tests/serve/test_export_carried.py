@@ -25,7 +25,7 @@ OTHER: dict[str, Any] = {
     "request_id_header": "x-id", "health_path": "/healthz", "metrics_path": "/measured", "deadline_headers": ("x-due",),
     "placements": {"a:b": "process"}, "auto_placements": ("thread",), "cluster_address": "local",
     "process_warm_up": "a:b", "deadline_out_header": "x-left", "control_dir": "/control", "record_folder": "/record",
-    "learned_file": "/learned", "workers": 6, "root_path": "/shop",
+    "workers": 6, "root_path": "/shop",
 }  # fmt: skip
 TLS = {"tls_bind": ("0.0.0.0:443",), "tls_certificate": "/a.pem"}
 BESIDE: dict[str, dict[str, Any]] = {
@@ -34,7 +34,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "access_log_format": {"access_log": "stdout"},
 }  # fmt: skip
 # A pod says these itself.
-PODS_OWN = {"bind", "workers", "control_dir", "record_folder", "learned_file", "metrics_bind"}
+PODS_OWN = {"bind", "workers", "control_dir", "record_folder", "metrics_bind"}
 NAMES = sorted(settings_of(ServeSettings))
 
 

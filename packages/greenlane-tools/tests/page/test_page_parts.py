@@ -10,7 +10,6 @@ import pytest
 
 from greenlane_tools.page import blocks
 from greenlane_tools.page.axis import LinearAxis, LogAxis, round_step, time_step_ns
-from greenlane_tools.page.charts.cumulative import Tail, cumulative
 from greenlane_tools.page.charts.curves import Curve, Mark, Point, Scale, curves
 from greenlane_tools.page.charts.flame_graph import flame_graph
 from greenlane_tools.page.charts.heat_map import heat_map
@@ -106,7 +105,6 @@ def charts(name: str) -> dict[str, str]:
             level=[Mark(2, name)],
         ),
         "histogram": histogram({name: [1.0, 2.0, 9.0]}, name, upright=[Mark(2, name)]),
-        "cumulative": cumulative({name: Tail([1.0, 2.0, 9.0], [(0.5, 1, 2)])}, name, upright=[Mark(2, name)]),
         "lines": time_lines({name: [(0, 1), (1e9, 2)]}, name, lambda value: f"{value:g}"),
         "flames": flame_graph([(f"{name};f (a.py:1)", 5.0)], name),
     }
@@ -135,8 +133,6 @@ def test_a_chart_is_well_formed_and_takes_hostile_names_as_text(chart: str) -> N
         curves([Curve("a", [Point(0, 0)])], "t", Scale("x", log=True), Scale("y", log=True)),
         histogram({}, "t"),
         histogram({"a": []}, "t"),
-        cumulative({}, "t"),
-        cumulative({"a": Tail([])}, "t"),
     ],
 )
 def test_nothing_to_draw_is_no_failure(empty: str) -> None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import pytest
 
-from greenlane_tools.page.charts.cumulative import Tail, cumulative
 from greenlane_tools.page.charts.curves import Curve, Mark, Point, Scale, curves
 from greenlane_tools.page.charts.histogram import histogram
 from greenlane_tools.page.frame import apart, tone
@@ -120,18 +119,3 @@ def test_several_histograms_are_shares_so_that_sizes_do_not_matter() -> None:
     text = histogram({"few": few, "many": many}, "t", Scale("x"), bins=3)
     assert places(text, "steps s0") == places(text, "steps s1")
     assert "few: p50 2, p95 3, p99 3" in text
-
-
-def test_a_tail_falls_from_all_to_its_slowest_and_says_percentiles_that_its_samples_carry() -> None:
-    text = cumulative({"a": Tail([float(n) for n in range(1, 1001)])}, "t")
-    found = places(text, "trace s0")
-    assert all(before[1] <= after[1] + 0.01 and before[0] <= after[0] for before, after in pairwise(found))
-    assert "a: p99 990 ms" in text and "p99.9 " not in text
-
-
-def test_the_band_of_a_tail_lies_around_it() -> None:
-    values = [float(n) for n in range(1, 1001)]
-    text = cumulative({"a": Tail(values, [(0.5, 400, 600), (0.01, 900, 999)])}, "t")
-    (left, top), *_ = places(text, "band s0")
-    middle = min(places(text, "trace s0"), key=lambda place: abs(place[1] - top))
-    assert left < middle[0]

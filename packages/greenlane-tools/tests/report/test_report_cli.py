@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gzip
-import http.server
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import jsonschema
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -26,7 +23,6 @@ from tests.page_tags import what_it_fetches
 from tests.recordings import slow_offer, thread_service, write_pricing
 
 Run = Callable[..., tuple[int, str, str]]
-SPEEDSCOPE = Path(__file__).with_name("speedscope.schema.json")
 
 
 @pytest.fixture(scope="module")
@@ -97,50 +93,8 @@ def test_no_page_when_told_so(run: Run, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.html"))
 
 
-class Taker(http.server.BaseHTTPRequestHandler):
-    """Takes what is sent."""
-
-    bodies: ClassVar[dict[str, bytes]] = {}
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.bodies[self.path] = gzip.decompress(body) if self.headers["content-encoding"] == "gzip" else body
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *ignored: object) -> None:
-        pass
-
-
-def test_what_traced_jobs_waited_for_goes_to_a_collector(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-    (tmp_path / "slow.glr").write_bytes(slow_offer())
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Taker) as server:
-        threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        code, _, err = run("slow.glr", "-o", "-", "--otlp", url)
-        server.shutdown()
-    said = f"spans: 2 sent to {url}, of 1 jobs, the first of trace 4bf92f3577b34da6a3ce929d0e0e4736"
-    assert (code, list(Taker.bodies)) == (0, ["/v1/traces"]) and said in err
-    (resource,) = ExportTraceServiceRequest.FromString(Taker.bodies["/v1/traces"]).resource_spans
-    spans = [span for scope in resource.scope_spans for span in scope.spans]
-    assert len(spans) == 2
-    for span in spans:
-        assert span.trace_id.hex() == said.rpartition(" ")[2] and len(span.span_id) == 8 and span.parent_span_id
-        assert span.start_time_unix_nano < span.end_time_unix_nano
-    assert any(span.name.startswith("wait: ") for span in spans)
-
-
 def test_a_missing_recording_is_explained_as_one(run: Run) -> None:
     assert "greenlane explain GL301" in run("absent.glr")[2]
-
-
-def test_without_a_trace_nothing_is_sent(run: Run) -> None:
-    code, _, err = run("pricing.glr", "-o", "-", "--otlp", "http://127.0.0.1:1")
-    assert code == 0 and "spans: none sent" in err
 
 
 def test_one_routes_report_is_of_its_jobs_only(run: Run) -> None:
@@ -228,11 +182,10 @@ def test_pprof_reads_the_profile_by_its_own_schema(run: Run, tmp_path: Path) -> 
     assert profile.duration_nanos > 4e9
 
 
-@pytest.mark.parametrize(("flag", "file"), [("--pprof", "s.pb.gz"), ("--speedscope", "s.json")])
-def test_a_profile_without_samples_says_so_and_what_to_do(run: Run, tmp_path: Path, flag: str, file: str) -> None:
+def test_a_profile_without_samples_says_so_and_what_to_do(run: Run, tmp_path: Path) -> None:
     (tmp_path / "threads.glr").write_bytes(thread_service(7, 4100))
-    code, _, err = run("threads.glr", "-o", "-", flag, file)
-    assert code == 0 and f"{file}, empty: nothing was sampled" in err and "record it under load" in err
+    code, _, err = run("threads.glr", "-o", "-", "--pprof", "s.pb.gz")
+    assert code == 0 and "s.pb.gz, empty: nothing was sampled" in err and "record it under load" in err
 
 
 @pytest.mark.slow
@@ -276,20 +229,6 @@ def pprof_message() -> Any:
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClass(pool.FindMessageTypeByName("Profile"))
-
-
-def test_speedscopes_profiles_fit_its_schema_add_up_and_name_files_and_lines(run: Run, tmp_path: Path) -> None:
-    code, _, err = run("pricing.glr", "-o", "-", "--speedscope", "s.json")
-    assert code == 0 and "speedscope: s.json" in err
-    document = json.loads((tmp_path / "s.json").read_text("utf-8"))
-    jsonschema.validate(document, json.loads(SPEEDSCOPE.read_text("utf-8")))
-    whole, *each = document["profiles"]
-    assert whole["endValue"] == sum(whole["weights"]) == sum(profile["endValue"] for profile in each) > 0
-    frames = document["shared"]["frames"]
-    assert all(len(profile["samples"]) == len(profile["weights"]) for profile in document["profiles"])
-    innermost = {json.dumps(frames[sample[-1]]) for sample in whole["samples"]}
-    assert any('"file": "pricing.py", "line": 88' in frame for frame in innermost)
-    assert {profile["name"] for profile in each} >= {"GET /report"}
 
 
 def test_compare_sets_routes_beside_each_other_and_says_what_was_not_alike(run: Run, tmp_path: Path) -> None:

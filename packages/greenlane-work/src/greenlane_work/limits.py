@@ -14,7 +14,10 @@ __all__ = ["CallOutcome", "UpstreamRule", "retries_of_keys", "shared_limits"]
 
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_MS: Final = 1_000_000
-_BYTES_PER_MB: Final = 1_000_000
+#: Memory for the messages of parked orders. Arbitrary; 64 kB an order.
+_PARKED_MOST_BYTES: Final = 64_000_000
+#: Largest share of them, and of the orders, for one key: a flood of it leaves room for the others.
+_KEY_PARKED_FRAC: Final = 0.5
 #: Words of a key's rule that are no matter of this process's limits and breakers.
 _RETRIES: Final = "retries"
 _SHARED: Final = "shared"
@@ -96,28 +99,20 @@ class UpstreamRule:
         slots unless one is set, and no breaker stops all upstreams for the sake of one.
         """
         keyed = bool(settings.task_key)
-        key_frac = settings.task_key_parked_frac if keyed else 1.0
-        parked_bytes = settings.task_parked_most_mb * _BYTES_PER_MB
+        key_frac = _KEY_PARKED_FRAC if keyed else 1.0
         return cls(
             limit=settings.task_limit or (0 if keyed else settings.task_slots),
-            least=settings.task_least,
             most_frac=settings.task_most_frac if keyed else 1.0,
             parked_most=max(round(settings.parked_most * key_frac), 1),
-            parked_most_bytes=round(parked_bytes * key_frac),
+            parked_most_bytes=round(_PARKED_MOST_BYTES * key_frac),
             parked_most_ns=round(settings.task_parked_most_s * _NS_PER_S),
             all_parked_most=settings.parked_most,
-            all_parked_most_bytes=round(parked_bytes),
+            all_parked_most_bytes=_PARKED_MOST_BYTES,
             failure_rate=settings.task_failure_frac if keyed else 0.0,
             slow_call_rate=settings.task_slow_frac if keyed else 0.0,
-            slow_call_x=settings.task_slow_factor,
             slow_call_ns=round(settings.task_slow_ms * _NS_PER_MS),
-            window=settings.task_breaker_calls,
-            least_calls=max(settings.task_breaker_calls // 2, 1),
-            probes=settings.task_probes,
-            probe_limit_ns=round(settings.task_probe_s * _NS_PER_S),
             open_ns=round(settings.task_open_s * _NS_PER_S),
             open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
-            keys_most=settings.task_keys,
         )
 
     @classmethod
@@ -131,7 +126,7 @@ class UpstreamRule:
         most = settings.task_slots + settings.parked_most
         return dataclasses.replace(
             cls.of(settings), limit=most, least=0, most_frac=1.0,
-            parked_most=settings.parked_most, parked_most_bytes=round(settings.task_parked_most_mb * _BYTES_PER_MB),
+            parked_most=settings.parked_most, parked_most_bytes=_PARKED_MOST_BYTES,
         )  # fmt: skip
 
     @classmethod

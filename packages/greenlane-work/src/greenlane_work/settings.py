@@ -97,10 +97,6 @@ class WorkSettings(Settings):
         60.0, "Upper bound of that wait.",
         unit="s", low=0.001, high=1200, reason="The order is unacknowledged meanwhile, and RabbitMQ allows 30 minutes.",
     )  # fmt: skip
-    task_retry_budget_frac: float = declare(
-        0.2, "Retry budget of a key: this many retries per successful call, plus one a second. Retries over it wait.",
-        unit="frac", low=0, high=10, reason="A failing upstream gets a fifth more calls, not five times as many.",
-    )  # fmt: skip
     task_soft_limit_s: float = declare(
         0.0, "Soft time limit of tasks that have none: SoftTimeLimitExceeded is raised in them; 0 = none.",
         unit="s", low=0, high=86_400, reason="Only the application knows how long its calls may take.",
@@ -117,17 +113,9 @@ class WorkSettings(Settings):
         0, "Orders that may wait in the worker; more return to the broker. 0 = 1000 with keys, else no bound.",
         low=0, high=60_000, reason="Orders of a slow key are received so that those behind them are found; a few MB.",
     )  # fmt: skip
-    task_parked_most_mb: float = declare(
-        64.0, "Memory for their messages.",
-        unit="MB", low=0.1, high=100_000, reason="Arbitrary; 64 kB an order.",
-    )  # fmt: skip
     task_parked_most_s: float = declare(
         600.0, "Time that an order may wait in the worker; after it the order returns to the broker for a while.",
         unit="s", low=1, high=800, reason="Twice this is below the 30 minutes after which RabbitMQ closes a channel.",
-    )  # fmt: skip
-    task_key_parked_frac: float = declare(
-        0.5, "Largest share of the parked orders, and of their memory, for one key.",
-        unit="frac", low=0.001, high=1, reason="A flood of one key leaves room for the others.",
     )  # fmt: skip
     task_limit: int = declare(
         0, "Concurrency limit of a key; 0 = adaptive, by latency relative to the key's usual one.",
@@ -136,10 +124,6 @@ class WorkSettings(Settings):
     task_shared_limit: int = declare(
         0, "Concurrency limit of a key over all workers that share `task_store`; 0 = none.",
         low=0, high=100_000, reason="Where a contract or an upstream says how many calls it takes at once.",
-    )  # fmt: skip
-    task_least: int = declare(
-        1, "Concurrency that a key always has while a slot is free; the adaptive limit does not go below it.",
-        low=0, high=4096, reason="A slow key still makes progress.",
     )  # fmt: skip
     task_most_frac: float = declare(
         0.5, "Largest share of the slots for one slow key; two such keys get a third each, and so on. 1 = no bound.",
@@ -158,25 +142,9 @@ class WorkSettings(Settings):
         0.8, "Share of slow calls at which a key's breaker opens; 0 = never.",
         unit="frac", low=0, high=1, reason="Some upstreams are slow now and then; nearly always is another state.",
     )  # fmt: skip
-    task_slow_factor: float = declare(
-        5.0, "A call is slow if it takes this many times the key's usual latency (and over 110 ms).",
-        low=1, high=1000, reason="Arbitrary; well beyond what load alone does below saturation.",
-    )  # fmt: skip
     task_slow_ms: float = declare(
-        0.0, "A call is slow if it takes longer than this; 0 = by `task_slow_factor`.",
+        0.0, "A call is slow if it takes longer than this; 0 = 5 times the key's usual latency (and 110 ms).",
         unit="ms", low=0, high=86_400_000, reason="An upstream that is slow by nature should not be punished.",
-    )  # fmt: skip
-    task_breaker_calls: int = declare(
-        20, "Number of last calls by which a key's breaker judges; fewer than half of them open nothing.",
-        low=1, high=64, reason="A second at ten orders a second; a rare key is judged as quickly as a busy one.",
-    )  # fmt: skip
-    task_probes: int = declare(
-        3, "Calls that an open breaker lets through when its time is over.",
-        low=1, high=1000, reason="One could succeed by chance; each puts an order at risk.",
-    )  # fmt: skip
-    task_probe_s: float = declare(
-        5.0, "Time limit of a probe after failures; it grows with the open time. 0 = none.",
-        unit="s", low=0, high=3600, reason="Arbitrary; a hanging probe must not delay the decision.",
     )  # fmt: skip
     task_open_s: float = declare(
         5.0, "Time for which a breaker stays open before it probes; doubled while the probes fail.",
@@ -185,10 +153,6 @@ class WorkSettings(Settings):
     task_open_most_s: float = declare(
         60.0, "Longest time for which a breaker stays open before it probes again.",
         unit="s", low=0.001, high=3600, reason="A recovered upstream waits at most a fifth longer than this.",
-    )  # fmt: skip
-    task_keys: int = declare(
-        10_000, "Idle keys that are remembered; beyond it, or after a day, they are forgotten.",
-        low=1, high=10_000_000, reason="About 10 MB.",
     )  # fmt: skip
     task_return_s: float = declare(
         5.0, "Time for which a returned order waits at the broker; doubled up to four times if it returns again.",

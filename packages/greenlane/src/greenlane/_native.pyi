@@ -205,17 +205,12 @@ class Permits:
     def turns(self) -> list[tuple[str, list[tuple[str, int]]]]:
         """(route, counters): what its heavy phases got, gain and pay; `greenlane.metrics` says what they mean."""
 
-    def learned(self) -> list[tuple[str, str, list[tuple[int, int, list[int], int, int, int, int, str]]]]:
-        """(route, pin, rows); a row is (phase, place, weights, mean ns, samples, looks, free looks, weight).
+    def learned(self) -> list[tuple[str, str, list[tuple[int, int, int, int, int, str]]]]:
+        """(route, pin, rows); a row is (phase, mean ns, samples, looks, free looks, weight).
 
         A phase is known by the place where it begins: the Python functions that made the blocking call before it, and
-        where in them. 0 = it begins the job, 1 = it goes on with a response.
+        where in them.
         """
-
-    def restore(
-        self, route: str, place: int, *, weights: list[int], mean_ns: int, samples: int, looks: int, free: int
-    ) -> None:
-        """Put back a row of `learned`."""
 
 @final
 class Paused:

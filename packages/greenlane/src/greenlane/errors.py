@@ -3,7 +3,6 @@
     GreenlaneError              greenlane      anything below; catch this one
     ├── SettingsError           settings       a setting, flag, variable or file key is wrong
     ├── PlatformError           platform       this interpreter or operating system cannot run it
-    ├── LearnedFileError        learned-file   the file of learned bursts cannot be read or written
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work;
     │                                          also a RuntimeError
     ├── FrontError              front          HAProxy is missing, too old, or refuses its configuration
@@ -99,13 +98,6 @@ class PlatformError(GreenlaneError):
     """This interpreter or operating system cannot run what was asked for."""
 
     code: ClassVar[str] = "platform"
-    exit_code: ClassVar[int] = 2
-
-
-class LearnedFileError(GreenlaneError):
-    """The file of learned bursts cannot be read or written."""
-
-    code: ClassVar[str] = "learned-file"
     exit_code: ClassVar[int] = 2
 
 

@@ -182,7 +182,7 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "hold_ns": Counter(_counter("permit_hold_seconds", "Time permits were held.", "seconds"), 1e-9),
     "interval_changes": Counter(_counter("interval_changes", "Changes of the interpreter's switch interval.")),
     "looks": Counter(_counter("gil_looks", "Checks by waiters whether the GIL is free.")),
-    "routes_refused": Counter(_counter("routes_refused", "Routes beyond max_routes, counted as one.")),
+    "routes_refused": Counter(_counter("routes_refused", "Routes beyond 512, counted as one.")),
     # Of placed functions.
     "placed_inline": Counter(_PLACED, labels={"placement": "inline"}),
     "placed_thread": Counter(_PLACED, labels={"placement": "thread"}),
@@ -253,7 +253,7 @@ TURNS: Final[Mapping[str, Counter]] = {
         _counter("route_turns_express", "Turns beside the holder of a permit whose phase is at least twice as long.")
     ),
     "shared": Counter(
-        _counter("route_turns_shared", "Turns that used `share_ms` of CPU and then computed beside others.")
+        _counter("route_turns_shared", "Turns that used their share of CPU (400 ms) and then computed beside others.")
     ),
     "charged": Counter(_counter("route_charged", "Phases expected to be light that used the CPU of a heavy one.")),
     "stopped": Counter(_counter("route_stops", "Phases stopped after their CPU allowance.")),

@@ -2,7 +2,7 @@
 
 Test modules use it through conftest.py's fixtures; scripts (hazards that touch the whole process: fork, signals, exit)
 import it themselves. A route that contains `/heavy` is pinned heavy, one that contains `/light` is pinned light: jobs
-wait for a permit without a warm-up. `learn_after` is as high as it may be, because a pinned route's trifles run free
+wait for a permit without a warm-up. `LEARN_AFTER` is high, because a pinned route's trifles run free
 once they are known; and each test has routes of its own, so that nothing learned in one decides in another.
 """
 
@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 # Made before anything is patched: C-level locks that no probe can know.
 EARLY_LOCK = _thread.allocate_lock()
@@ -26,6 +27,7 @@ EARLY_CONDITION = threading.Condition()
 EARLY_ALLOCATE = _thread.allocate_lock
 
 from greenlane import _native, phase  # noqa: E402
+from greenlane.policy import permits as rules  # noqa: E402
 from greenlane.settings import load  # noqa: E402
 from greenlane.wiring import process  # noqa: E402
 
@@ -60,9 +62,9 @@ def start(mode: str, **flags: object) -> "process.Running":
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "greenlane.toml")
         file.write_text(_PINS)
-        fixed = {"mode": mode, "permits": 1, "learn_after": 100, "max_routes": 4096}
-        settings = load({**fixed, **flags}, environ={}, file=file)
-    return process.start(settings, host="hazards")
+        settings = load({"mode": mode, "permits": 1, **flags}, environ={}, file=file)
+    with patch.multiple(rules, LEARN_AFTER=100, MAX_ROUTES=4096):
+        return process.start(settings, host="hazards")
 
 
 def switch(running: "process.Running", mode: str) -> None:

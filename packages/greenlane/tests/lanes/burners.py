@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from unittest.mock import patch
 
 from greenlane.lanes.permits import Permits
+from greenlane.policy import permits as permit_rules
 from greenlane.settings import Settings
 
 
@@ -19,9 +22,15 @@ def burn(cpu_ms: float) -> None:
             value += number * number
 
 
+#: What a test may change of the rules, beside settings.
+RULES = {"learn_after", "wait_max_ms", "share_ms", "max_routes", "max_phases"}
+
+
 def permits(mode: str = "on", **values: object) -> Permits:
-    """One permit, also where there is no GIL; else the default settings, changed by `values`."""
-    return Permits(Settings(**{"permits": 1, **values}), mode=mode)  # type: ignore[arg-type] # values by name
+    """One permit, also where there is no GIL; else the default settings and rules, changed by `values`."""
+    rules = {name.upper(): values.pop(name) for name in RULES & values.keys()}
+    with patch.multiple(permit_rules, **rules) if rules else nullcontext():  # type: ignore[arg-type] # by name
+        return Permits(Settings(**{"permits": 1, **values}), mode=mode)  # type: ignore[arg-type] # values by name
 
 
 def teach(given: Permits, route: str, cpu_ms: float = 6.0, runs: int = 4) -> None:

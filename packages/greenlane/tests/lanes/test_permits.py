@@ -986,21 +986,6 @@ def test_a_phase_is_known_by_where_it_begins_however_many_calls_came_before() ->
     assert found == [(5, "light"), (61, "light"), (5, "heavy")]
 
 
-def test_a_place_is_the_same_one_after_a_restart() -> None:
-    def run(given: Permits) -> None:
-        given.open(NOW(), 0, "GET /rows")
-        given.leave(0)
-        given.enter()
-        burn(6)
-        given.close()
-
-    before, after = permits(), permits()
-    for given in (before, before, before, before, after):
-        after.restore(before.stored())
-        run(given)
-    assert [(row.phase, row.samples, row.weight) for row in after.learned()] == [(0, 5, "light"), (1, 5, "heavy")]
-
-
 def test_a_late_job_is_counted_with_its_late_cpu() -> None:
     given = permits()
     given.open(NOW(), NOW() - 1, "GET /late")

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from greenlane.lanes.permits import Permits
 from greenlane.placement import Placement
+from greenlane.policy import placed as placed_rules
 from greenlane.settings import Settings
 
 
@@ -18,9 +20,12 @@ class Placed:
     """A placement with permits of its own; call it as `greenlane.run`."""
 
     def __init__(self, **settings: Any) -> None:
+        most_names, inline_ms = settings.pop("max_routes", 512), settings.pop("inline_ms", placed_rules.INLINE_MS)
         given = Settings(**settings)
         self.permits = Permits(given, mode=given.mode)
-        self.placement = Placement(given, lambda: self.permits)
+        with patch.object(placed_rules, "INLINE_MS", inline_ms):
+            self.placement = Placement(given, lambda: self.permits)
+        self.placement._most_names = most_names
         self.lane = self.placement.lane
 
     def __call__(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -305,28 +305,6 @@ def test_calls_that_compute_without_the_gil_take_no_turns(make: Any) -> None:
     assert seen.count(1) < len(seen) // 4, seen
 
 
-def test_a_choice_is_kept_and_put_back_unless_the_function_has_changed(make: Any) -> None:
-    first = make(habits.light)
-    for number in range(20):
-        first(number)
-    row = first.row
-    assert row.settled
-    from greenlane.lanes.learned import StoredChoice
-
-    stored = StoredChoice("process", "calmer", 50 * MS, 20, row.code)
-    second = make(habits.light)
-    second.placement.restore({row.name: stored})
-    second(1)
-    assert second.row.placement == "process"
-    third = make(habits.light)
-    third.placement.restore({row.name: StoredChoice("process", "calmer", 50 * MS, 20, row.code + 1)})
-    third(1)
-    assert third.row.placement == "thread"
-    fourth = make(habits.light)
-    fourth.placement.restore({row.name: StoredChoice("moon", "calmer", 50 * MS, 20, row.code)})
-    assert fourth(1) == 1
-
-
 def test_a_child_of_a_fork_asks_for_its_own_workers(make: Any) -> None:
     run = make(habits.light)
     run.prefer_processes()

@@ -11,14 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-from feed.build import BuildError
-from feed.site import Plan, Site
-from feed.variants.table import VARIANTS
 from feed.world.world import ITEMS, kept
 from greenlane_tools.lab.environment import about
 
-from .flame import FlameError, Part, flame
-from .page import longest_parts, page, tables
+from .page import page, tables
 from .payload import Payload
 from .row import Row
 
@@ -32,29 +28,14 @@ _PACKAGES: Final = ("msgpack", "msgspec", "orjson", "protobuf", "pyarrow", "pyda
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0 well, 1 something could not be measured, 2 usage."""
+    """The exit code: 0 well, 2 usage."""
     given = _parser().parse_args(argv)
     if given.page:
         sys.stdout.write(page(json.loads(given.page.read_text("utf-8"))))
         return 0
     given.folder.mkdir(parents=True, exist_ok=True)
-    parts: list[Part] = []
-    try:
-        found = [] if given.only == [] else _measured(given)
-        if given.flame:
-            with Site(Plan(given.folder, items=given.items), _told) as site:
-                parts = flame(site, given.variant, given.flame, given.seconds, _told)
-    except (FlameError, BuildError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    if given.json:
-        document = _document(given, found, parts)
-        sys.stdout.write(json.dumps(document, indent=1) + "\n")
-        return 0
-    sys.stdout.write(tables(found) if found else "")
-    if parts:
-        sys.stdout.write(f"\n{longest_parts(given.variant, parts)}")
-        _told(f"the flame graph is {given.flame}")
+    found = _measured(given)
+    sys.stdout.write(json.dumps(_document(given, found), indent=1) + "\n" if given.json else tables(found))
     return 0
 
 
@@ -70,38 +51,33 @@ def _measured(given: argparse.Namespace) -> list[Row]:
     return found
 
 
-def _document(given: argparse.Namespace, rows: Sequence[Row], parts: Sequence[Part]) -> dict[str, Any]:
+def _document(given: argparse.Namespace, rows: Sequence[Row]) -> dict[str, Any]:
     return {
         "schema": "greenlane.feed-advice/1",
         "environment": about(_PACKAGES),
         "repetitions": given.repetitions,
         "rows": [asdict(row) | {"advice": row.advice} for row in rows],
-        "variant": given.variant if parts else "",
-        "longest_parts": [asdict(part) for part in parts],
     }
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m feed.advice", description=(__doc__ or "").partition(": ")[2])
     add = parser.add_argument
-    add("--only", type=_switches, help=f"some of {', '.join(SWITCHES)}; none: only what else is asked for")
+    add("--only", type=_switches, help=f"some of {', '.join(SWITCHES)}")
     add("--json", action="store_true", help="one JSON object on stdout in place of the tables")
     add("--repetitions", type=_from_one, default=9, help="of each function, in turn (9)")
     add("--folder", type=Path, default=Path("out/feed"), help="where the world is kept (out/feed)")
     add("--items", type=_from_one, default=ITEMS, help=f"of the world ({ITEMS})")
     add("--most", type=_from_one, default=3_000, help="of a request (3000)")
-    add("--flame", type=Path, metavar="FILE", help="py-spy's flame graph of the service, as SVG, and its longest parts")
-    add("--variant", choices=VARIANTS, default="inline", help="of --flame (inline)")
-    add("--seconds", type=float, default=10.0, help="of each of --flame's two recordings (10)")
     add("--page", type=Path, metavar="JSON", help="measure nothing: write the page of docs from a --json object")
     return parser
 
 
 def _switches(text: str) -> list[str]:
-    names = [] if text == "none" else [part.strip() for part in text.split(",")]
+    names = [part.strip() for part in text.split(",")]
     unknown = [name for name in names if name not in SWITCHES]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r}, expected some of {', '.join(SWITCHES)}, or none")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r}, expected some of {', '.join(SWITCHES)}")
     return names
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from greenlane_tools.page.quantities import amount
 
-from .flame import Part
 from .row import Row
 
 _HEAD: Final = """\
@@ -22,7 +21,6 @@ request of this service handles: some 3,000 items of 50 fields.
 cd systems/feed
 ../../.venv/bin/python -m feed.advice                       # every switch: a minute or two, on a quiet machine
 ../../.venv/bin/python -m feed.advice --only json,formats   # some
-../../.venv/bin/python -m feed.advice --flame out/flame.svg # py-spy's flame graph of the service, and its longest parts
 ```
 
 **How to read it.** Each row is compared with its table's first; the ratio says how many times less it takes, by
@@ -38,10 +36,9 @@ ladder measures that.
 def page(document: Mapping[str, Any]) -> str:
     """The page of a `--json` object."""
     rows = [Row(**row_fields(row)) for row in document["rows"]]
-    parts = [Part(**part) for part in document.get("longest_parts", [])]
     found = document["environment"]
     where = f"{found['processor']}, {found['cores']} cores, CPython {found['python']}"
-    text = (
+    return (
         _HEAD
         + f"Measured on: {where}; {document['repetitions']} repetitions.\n\n"
         + "## In short\n\n"
@@ -49,12 +46,6 @@ def page(document: Mapping[str, Any]) -> str:
         + "\n"
         + tables(rows)
     )
-    if parts:
-        text += (
-            "\n## The longest-running parts\n\nBy py-spy, one question after the other: where most can be gained.\n\n"
-            + longest_parts(document["variant"], parts)
-        )
-    return text
 
 
 def row_fields(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,13 +116,6 @@ def _table(rows: Sequence[Row]) -> str:
         times[by_wall] = f"**{times[by_wall]}**"
         lines.append(_line([row.contender, *times, *sizes, f"{row.ratio:.2f} ×", row.advice]))
     return "\n".join(lines)
-
-
-def longest_parts(variant: str, parts: Sequence[Part]) -> str:
-    """Functions by their own time."""
-    lines = [_line([f"`{variant}`: function", "own time", "with what it calls"]), _line(["---", "---:", "---:"])]
-    lines += [_line([f"`{part.function}`", f"{part.self_frac:.1%}", f"{part.total_frac:.1%}"]) for part in parts]
-    return "\n".join(lines) + "\n"
 
 
 def _line(cells: Iterable[str]) -> str:

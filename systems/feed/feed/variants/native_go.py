@@ -1,4 +1,4 @@
-"""`native-go`: as `native-features`, but the features are a Go library's, through ctypes, as in the article.
+"""`native-go`: as `inline`, but the features are a Go library's, through ctypes, as in the article.
 
 A Go runtime does not survive a fork and takes over signals, so it lives in spawned workers; JSON values travel to them
 as one piece of bytes, columns come back.

@@ -16,7 +16,6 @@ import pytest
 from feed.advice import compression, formats
 from feed.advice.__main__ import SWITCHES, main
 from feed.advice.collector import Pauses, collector
-from feed.advice.flame import longest
 from feed.advice.link import Pace
 from feed.advice.page import TITLES, break_even, in_short, page, tables
 from feed.advice.payload import Payload
@@ -126,19 +125,6 @@ def test_the_collector_is_as_it_was_afterwards(payload: Payload) -> None:
     assert pauses.said().startswith("0.5 collections a request, 0.5 of everything")
 
 
-def test_the_longest_parts_come_from_py_spys_stacks() -> None:
-    stacks = [
-        "process 1:python;main (a.py);work (a.py) 30",
-        "process 1:python;main (a.py) 10",
-        "main (a.py);work (a.py) 5",
-    ]
-    parts = longest([*stacks, "", "no count"])
-    assert [(part.function, round(part.self_frac, 3), part.total_frac) for part in parts] == [
-        ("work (a.py)", 0.778, 35 / 45),
-        ("main (a.py)", 0.222, 1.0),
-    ]
-
-
 @pytest.mark.slow
 def test_switches_are_measured_told_and_written_as_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--items", "3000", "--most", "40", "--repetitions", "1", "--folder", str(tmp_path)]
@@ -175,7 +161,7 @@ def test_the_summary_names_the_best_switch_and_compression_its_break_even() -> N
     assert break_even(found)[0].endswith("`zstd 1` saves time below about 1,000 Mbit/s.")
 
 
-@pytest.mark.parametrize("arguments", [["--only", "prayer"], ["--repetitions", "0"], ["--variant", "compiled"]])
+@pytest.mark.parametrize("arguments", [["--only", "prayer"], ["--repetitions", "0"]])
 def test_wrong_arguments_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as refused:
         main(arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from feed.children import ROOT
-from feed.drawings.__main__ import drawn
 from feed.ladder.article import steps_of
 from feed.ladder.kept import Kept
 from feed.ladder.options import OURS, Options
@@ -64,9 +62,6 @@ def test_a_small_ladder_runs_through(site: Site, tmp_path: Path, monkeypatch: py
     assert {"records", "decode", "executor", "features", "predict", "sort"} <= stages
     parts = by_cell["pool", ""]["parts_cpu_ms"]
     assert set(parts) == {"service", "workers", "history", "models", "shards"} and min(parts.values()) > 0
-    (tmp_path / "drawn.json").write_text(json.dumps({"rows": rows}))
-    drawings = drawn(tmp_path / "drawn.json")
-    assert "its workers" in drawings["service-map.svg"] and "pool at" in drawings["ladder.svg"]
     verdicts = verdicts_of(result)
     assert verdicts[0].holds
     assert "Must show" in shown(result, rows, verdicts, steps_of(result))

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from offers import mix, site, table, twin
-from offers.slow_offer import __main__ as slow_offer
 from offers.table import FOLDER, TableError, read
 
 
@@ -126,9 +125,7 @@ def unchanged() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize(
-    "command", [site.main, mix.main, twin.main, slow_offer.main], ids=["site", "mix", "twin", "slow_offer"]
-)
+@pytest.mark.parametrize("command", [site.main, mix.main, twin.main], ids=["site", "mix", "twin"])
 def test_a_wrong_table_is_said_by_every_command_without_a_traceback(
     command: Callable[[list[str]], int], copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

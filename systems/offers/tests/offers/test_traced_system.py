@@ -1,12 +1,10 @@
-"""Spans of every hop in a real Jaeger, as one trace, and after the recording who made the offer wait."""
+"""Spans of every hop in a real Jaeger, as one trace."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import shutil
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,10 @@ import pytest
 
 from offers import work
 from offers.site import Site
-from offers.slow_offer.case import case_of, rows_of
-from offers.slow_offer.service import Recorded
-from offers.slow_offer.staged import Plan, staged
 from tests.servers import Jaeger
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-GREENLANE = (sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())")
-
-
-#: Of an ordinary machine: nothing here depends on them, and measuring them takes seconds.
-ITERATIONS = json.dumps(dict.fromkeys(work.WORKS, 120.0))
 #: The span that a rider's phone says it is in, and who must have a part in its trace.
 RIDER = "00f067aa0ba902b7"
 ALL = {"offerservice", "pricing", "upstream-python", "upstream-go"}
@@ -82,37 +72,3 @@ def test_from_the_rider_to_the_upstreams_of_both_languages_it_is_one_trace(
             asker = tags(spans[parent_of(span)])
             assert tags(span)["offers.upstream_ms"] == asker["offers.upstream_ms"]
             assert service_of(trace, spans[parent_of(span)]) in ("pricing", "offerservice")
-
-
-def test_an_offer_is_one_trace_from_pricing_to_the_upstreams_and_says_what_it_waited_for(
-    jaeger: Jaeger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OFFERS_ITERATIONS", ITERATIONS)
-    traced = {"OTEL_EXPORTER_OTLP_ENDPOINT": jaeger.endpoint, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-    with Recorded(tmp_path, traced) as service:
-        staged(service, Plan(heavy=12, heavy_ms=50))
-    number = case_of(rows_of(service.recording)).trace
-    assert number is not None
-    trace = jaeger.trace(number, lambda found: len(found["spans"]) >= 9)
-    by_service: dict[str, list[dict[str, Any]]] = {}
-    for span in trace["spans"]:
-        by_service.setdefault(service_of(trace, span), []).append(span)
-    assert {name: len(spans) for name, spans in by_service.items()} == {"pricing": 5, "upstream-python": 4}
-    [root] = [span for span in by_service["pricing"] if tags(span)["span.kind"] == "server"]
-    calls = [span for span in by_service["pricing"] if span is not root]
-    assert [parent_of(call) for call in calls] == [root["spanID"]] * 4
-    assert {parent_of(span) for span in by_service["upstream-python"]} == {call["spanID"] for call in calls}
-    assert {tags(call)["offers.upstream"] for call in calls} == {"zones", "eta", "routing", "rules"}
-    assert all(tags(call)["offers.upstream_ms"] > 0 for call in calls)
-    assert tags(root)["greenlane.wait_ms"] > 0 and tags(root)["http.route"] == "/v1/bikes/price"
-
-    report = [*GREENLANE, "report", str(service.recording), "-o", "-", "--route", "GET /v1/bikes/price"]
-    done = subprocess.run([*report, "--otlp", jaeger.endpoint], capture_output=True, text=True, check=True)
-    assert f"of 2 jobs, the first of trace {number}" in done.stderr
-    trace = jaeger.trace(number, lambda found: any(service_of(found, span) == "greenlane" for span in found["spans"]))
-    added = [span for span in trace["spans"] if service_of(trace, span) == "greenlane"]
-    assert {parent_of(span) for span in added} == {root["spanID"]}
-    [routing] = [span for span in added if span["operationName"].endswith("GET /routing")]
-    assert tags(routing)["greenlane.upstream_ms"] == pytest.approx(110, abs=20)
-    waits = [tags(span) for span in added if span["operationName"].startswith("wait: ")]
-    assert any("GET /v1/receipts/month" in str(wait.get("greenlane.culprits")) for wait in waits)

@@ -194,7 +194,7 @@ def _digest(text: str) -> str:
 
 
 # What the pod says itself, or what names a place of another machine.
-_NOT_OURS: Final = frozenset({"bind", "workers", "control_dir", "record_folder", "learned_file"})
+_NOT_OURS: Final = frozenset({"bind", "workers", "control_dir", "record_folder"})
 
 
 def pod_settings(settings: ServeSettings, layout: Layout, group: str, port: int) -> str:

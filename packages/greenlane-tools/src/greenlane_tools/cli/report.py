@@ -35,16 +35,10 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folded", action="store_true", help="print culprits' collapsed stacks; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
     parser.add_argument(
-        "--speedscope", type=Path, metavar="JSON", help="also write culprits' stacks for speedscope.app"
-    )
-    parser.add_argument(
-        "--pprof", type=Path, metavar="PB.GZ", help="the same and jobs' own CPU, for `go tool pprof` and its kin"
+        "--pprof", type=Path, metavar="PB.GZ", help="also culprits' stacks and jobs' own CPU, for pprof and its kin"
     )
     parser.add_argument(
         "--compare", type=Path, metavar="BEFORE", help="compare with an earlier recording; no page without -o"
-    )
-    parser.add_argument(
-        "--otlp", metavar="URL", help="also send what made traced jobs wait, as spans, to this collector"
     )
     parser.add_argument("--route", help="only jobs of this route")
     parser.add_argument("--last", type=_duration, metavar="TIME", help="only the last 90s, 5m, 2h …")
@@ -87,14 +81,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if to_stdout:
         write_trace(recording, output.out)
         return 0
-    if arguments.speedscope is not None:
-        _write_speedscope(arguments.speedscope, recording, output)
     if arguments.pprof is not None:
         _write_pprof(arguments.pprof, recording, found, output)
     if arguments.trace is not None:
         _write_trace(arguments.trace, recording, output)
-    if arguments.otlp:
-        _send_spans(arguments.otlp, recording, found, output)
     if arguments.json:
         output.document("report", json_rows.rows_of(found))
     elif arguments.compare is not None:
@@ -162,17 +152,6 @@ def _write_trace(path: Path, recording: RecordedRows, output: Output) -> None:
     output.say(f"trace: {path}")
 
 
-def _write_speedscope(path: Path, recording: RecordedRows, output: Output) -> None:
-    from greenlane_tools.report.speedscope import write_speedscope
-
-    try:
-        with open(path, "w", encoding="utf-8", opener=_private) as out:
-            write_speedscope(recording.stacks, path.stem, out)
-    except OSError as error:
-        raise _unwritable(path, error) from None
-    output.say(f"speedscope: {path}{'' if recording.stacks else _EMPTY}")
-
-
 def _write_pprof(path: Path, recording: RecordedRows, found: ReportStudy, output: Output) -> None:
     from greenlane_tools.report.pprof import write_pprof
 
@@ -192,18 +171,6 @@ def _compare(before: RecordedRows, after: RecordedRows, output: Output) -> None:
     for said in differences.unlike(before, after):
         output.line(f"- not recorded alike: {said}")
     output.table(list(differences.differences(before, after)), differences.COLUMNS)
-
-
-def _send_spans(url: str, recording: RecordedRows, found: ReportStudy, output: Output) -> None:
-    """Of the slowest jobs that have a trace."""
-    from greenlane_tools.report import blame_spans
-
-    traced = [job for job in found.slowest if job.trace_id]
-    if not traced:
-        output.say("spans: none sent, none of the slowest jobs has a trace (OpenTelemetry in the recorded process)")
-        return
-    sent = blame_spans.send(recording, traced, blame_spans.exporter(url))
-    output.say(f"spans: {sent} sent to {url}, of {len(traced)} jobs, the first of trace {traced[0].trace_id:032x}")
 
 
 def _private(path: str, flags: int) -> int:

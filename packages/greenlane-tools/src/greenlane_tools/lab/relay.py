@@ -1,4 +1,4 @@
-"""A TCP relay whose cable can be cut, slowed and watched: between a load and a service, a worker and its broker.
+"""A TCP relay whose cable can be cut and slowed: between a load and a service, a worker and its broker.
 
     with Relays() as relays:                       # one thread and one event loop for all
         relay = relays.to(target_port)             # listens at relay.port
@@ -19,7 +19,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final, Self
 
 from greenlane_tools.lab.processes import free_port
@@ -31,8 +31,6 @@ _BACKLOG: Final = 4096
 #: A call of a few chunks each way takes some 0.2 s longer.
 _DELAY_S: Final = 0.1
 _RESET: Final = struct.pack("ii", 1, 0)
-#: Connection, whether it is an answer, bytes: called before a question goes on, and after an answer has.
-Seen = Callable[[int, bool, bytes], None]
 
 
 class Cable(enum.Enum):
@@ -61,12 +59,11 @@ class Relay:
         target: the port behind it, on which nobody need listen yet.
         port: where it listens; 0 = a free one.
         delay_s: of a chunk while it is SLOW or LATE.
-        seen: called with all that passes.
     """
 
-    def __init__(self, target: int, port: int = 0, delay_s: float = _DELAY_S, seen: Seen | None = None) -> None:
+    def __init__(self, target: int, port: int = 0, delay_s: float = _DELAY_S) -> None:
         self.port = port or free_port()
-        self._target, self._delay_s, self._seen = target, delay_s, seen
+        self._target, self._delay_s = target, delay_s
         self._cable = Cable.WELL
         self._passes = asyncio.Event()
         self._passes.set()
@@ -111,10 +108,9 @@ class Relay:
                 return
             there, back = await asyncio.open_connection("127.0.0.1", self._target)
             self._kept(back, closed)
-            number = id(back)
             both = [
-                asyncio.create_task(self._copy(reader, back, number, False)),
-                asyncio.create_task(self._copy(there, writer, number, True)),
+                asyncio.create_task(self._copy(reader, back, False)),
+                asyncio.create_task(self._copy(there, writer, True)),
             ]
             try:
                 await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -127,21 +123,15 @@ class Relay:
         closed.callback(writer.close)
         closed.callback(self._open.discard, writer)
 
-    async def _copy(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: int, answers: bool
-    ) -> None:
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answers: bool) -> None:
         with contextlib.suppress(OSError):
             while chunk := await reader.read(_CHUNK_BYTES):
                 if self._cable is Cable.SLOW or (answers and self._cable is Cable.LATE):
                     await asyncio.sleep(self._delay_s)
                 if self._cable is Cable.HOLE or (answers and self._cable is Cable.HALF):
                     continue
-                if self._seen is not None and not answers:
-                    self._seen(connection, False, chunk)
                 writer.write(chunk)
                 await writer.drain()
-                if self._seen is not None and answers:
-                    self._seen(connection, True, chunk)
 
 
 class Relays:
@@ -160,9 +150,9 @@ class Relays:
         self._thread.join()
         self._loop.close()
 
-    def to(self, port: int, seen: Seen | None = None) -> Relay:
+    def to(self, port: int) -> Relay:
         """A relay to 127.0.0.1:port that listens."""
-        relay = Relay(port, seen=seen)
+        relay = Relay(port)
         self._relays.append(relay)
         self._call(relay.become(Cable.WELL))
         return relay

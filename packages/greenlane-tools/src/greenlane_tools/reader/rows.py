@@ -197,7 +197,7 @@ class Turns(NamedTuple):
     route: str
     #: They had a permit.
     taken: int
-    #: Beside a holder whose phase is at least twice as long; for `share_ms` of CPU, then beside others.
+    #: Beside a holder whose phase is at least twice as long; for 400 ms of CPU, then beside others.
     express: int
     shared: int
     #: They were believed light, and used the CPU of a heavy one.

@@ -19,7 +19,7 @@
     text         for a terminal
     brief        on one screen
     page, views  as one HTML file
-    trace, blame_spans, speedscope, pprof   for other tools
+    trace, pprof  for other tools
 
 Everything but `page`, `views` and `text` is a pure function of rows.
 """

@@ -25,7 +25,7 @@ def test_the_page_fits_the_window_and_complains_of_nothing(
     with browser.open(path, width=width, dark=dark) as shown:
         assert shown.errors == [] and shown.requests == [path.resolve().as_uri()]
         assert shown.overflow_px() == 0
-        assert shown.count("#distributions svg") == 8
+        assert shown.count("#distributions svg") == 4
         first = shown.text("#distributions .panel.shown")
         shown.click("#distributions .tabs label:nth-child(2)")
         assert shown.text("#distributions .panel.shown") != first

@@ -89,7 +89,7 @@ def doctor(folder: Path, *arguments: str) -> tuple[int, str, str]:
     import subprocess
 
     done = subprocess.run(
-        [GREENLANE, "lab", "doctor", *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=folder,
+        [GREENLANE, "doctor", *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=folder,
         env=os.environ,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
@@ -127,7 +127,7 @@ def test_a_worker_class_that_is_misspelt_fails_the_examination(tmp_path: Path):
 
 @pytest.mark.slow
 def test_usage_errors_exit_2_with_a_hint(tmp_path: Path):
-    for arguments in ((), ("--", "no-such-server"), ("--cpu-ms", "5", "--", sys.executable, "-m", "gunicorn")):
+    for arguments in (("--", "no-such-server"), ("--cpu-ms", "5", "--", sys.executable, "-m", "gunicorn")):
         code, _, err = doctor(tmp_path, *arguments)
         assert code == 2 and "hint:" in err, arguments
 

@@ -18,7 +18,7 @@ from celery.worker.state import task_ready
 from greenlane._native import Start, Upstreams
 from greenlane_work.headers import RETURNS
 from greenlane_work.keys import KeyFunction
-from greenlane_work.limits import CallOutcome
+from greenlane_work.limits import CallOutcome, UpstreamRule
 from greenlane_work.order import Order, Stage
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.delivery import Line
@@ -89,7 +89,7 @@ class OrderFlow:
         self.settlement.results.done = self.done
         self._reading = OrderReader(self.line, self.totals, key_of=key_of, orders_of=orders_of)
         self._retrying = Retrying(settings, self.totals, stored=store is not None)
-        self._return_pacing = ReturnPacing(settings.task_keys)
+        self._return_pacing = ReturnPacing(UpstreamRule.keys_most)
         if shared is not None:
             from greenlane_work.worker.shares import SharedLimits  # it loads the store
 

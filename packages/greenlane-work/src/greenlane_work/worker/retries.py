@@ -18,6 +18,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from greenlane_work.limits import UpstreamRule
 from greenlane_work.order import Order
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.totals import Totals
@@ -109,8 +110,6 @@ class Retrying:
         self._stored = stored
         self._random = random.Random()
         self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s)
-        self._share = settings.task_retry_budget_frac
-        self._keys_most = settings.task_keys
         # Of keys that have retried; one that is forgotten starts from zero.
         self._budgets: OrderedDict[str, RetryBudget] = OrderedDict()
         self._guard = allocate_lock()
@@ -156,8 +155,8 @@ class Retrying:
     def _budget(self, key: str) -> RetryBudget:
         budget = self._budgets.get(key)
         if budget is None:
-            budget = self._budgets[key] = RetryBudget(self._share)
-            if len(self._budgets) > self._keys_most:
+            budget = self._budgets[key] = RetryBudget()
+            if len(self._budgets) > UpstreamRule.keys_most:
                 self._budgets.popitem(last=False)
         self._budgets.move_to_end(key)
         return budget

@@ -21,7 +21,7 @@ GROUPS: Final[Mapping[str, Sequence[str]]] = {
     "Operate": ("status", "mode", "breaker", "divert", "dead-letters", "config", "doctor"),
     "Plan": ("plan",),
     "Lab": ("lab", "demo"),
-    "Help": ("explain", "inside"),
+    "Help": ("explain",),
 }
 #: The modules of the guest's own commands.
 _OURS: Final[Mapping[str, str]] = {
@@ -31,7 +31,6 @@ _OURS: Final[Mapping[str, str]] = {
     "config": "greenlane.cli.config",
     "doctor": "greenlane.cli.doctor",
     "explain": "greenlane.cli.explain",
-    "inside": "greenlane.cli.inside.command",
 }
 _OTHERS: Final[Mapping[str, Sequence[str]]] = {
     "greenlane-tools": ("report", "top", "plan", "lab", "demo"),
@@ -47,7 +46,6 @@ DISTRIBUTIONS: Final[Mapping[str, str]] = {
 OLD: Final[Mapping[str, Sequence[str]]] = {
     "work": ("celery",),
     "check": ("doctor",),
-    "learned": ("config", "--learned"),
     "version": ("--version",),
 }
 

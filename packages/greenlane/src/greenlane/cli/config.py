@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Final
 
-from greenlane.cli import learned
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
@@ -20,13 +18,10 @@ _EMPTY: Final = "''"
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.add_argument("--example", action="store_true", help="print a commented greenlane.toml with every default")
-    parser.add_argument("--learned", type=Path, metavar="FILE", help="show this learned_file of a service instead")
     declare_settings(parser, installed(), shown=())
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
-    if arguments.learned is not None:
-        return learned.show(arguments.learned, output, as_json=arguments.json)
     if arguments.example:
         output.line(example())
         return 0

@@ -1,23 +1,22 @@
 """`greenlane doctor`: would a service start here with these settings? Exit 2 when not.
 
-With `-- COMMAND` also which settings of that server's command do nothing or harm: the examination of greenlane-tools.
+With `-- COMMAND` also which settings of that server's command do nothing or harm: greenlane-tools knows them. Exit 1
+when one keeps it from starting.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import platform
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 from greenlane._native import NEWEST_PYTHON
-from greenlane.cli import commands
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.parser import Parser
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.control.protocol import check_directory
 from greenlane.errors import GreenlaneError, SettingsError
@@ -31,11 +30,21 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.usage = f"{parser.prog} [OPTION ...] [-- COMMAND ...]"
     parser.add_argument("--json", action="store_true", help="one JSON object; with a COMMAND, its findings")
     command = parser.add_argument_group("with -- COMMAND, as you start the service (gunicorn, uvicorn, granian)")
-    command.add_argument("--cpu-ms", metavar="C", help="CPU of a typical request")
-    command.add_argument("--network-ms", metavar="S", help="time that it waits for the network")
+    command.add_argument("--cpu-ms", metavar="C", type=_milliseconds, help="CPU of a typical request")
+    command.add_argument("--network-ms", metavar="S", type=_milliseconds, help="time that it waits for the network")
     command.add_argument("--check-live", action="store_true", help="also start the server, and count its listeners")
     command.add_argument("--strict", action="store_true", help="also exit 1 if a setting does nothing or harms")
     declare_settings(parser, installed(), shown=())
+
+
+def _milliseconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if 0 < value < 1e6:
+        return value
+    raise argparse.ArgumentTypeError(f"{text!r}, expected a number of milliseconds above 0")
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -46,43 +55,41 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         rows.append(_failed("settings", error))
     else:
         rows.append(_row("settings", functools.partial(_changed, settings)))
-        rows.append(_row("learned file", functools.partial(check_learned_file, settings)))
         rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
-    if arguments.json and not arguments.passed_on:
-        output.document("doctor", rows)
-    elif not arguments.json:
-        for row in rows:
+    for row in rows:
+        # With a command its findings are what is asked for.
+        if not arguments.json and not (arguments.passed_on and row["ok"]):
             verdict = output.styled("ok  ", "green") if row["ok"] else output.styled("FAIL", "red")
             output.line(f"{verdict}  {row['check']}: {row['found']}")
-    for row in rows:
         if row["error"]:
             output.say(f"greenlane: {row['error']}")
-    examined = _examine(arguments, output) if arguments.passed_on else 0
-    return examined if all(row["ok"] for row in rows) else 2
+    found, well = _examined(arguments, output) if arguments.passed_on else ([], True)
+    if arguments.json:
+        output.document("doctor", [*rows, *found])
+    return 2 if not all(row["ok"] for row in rows) else int(not well)
 
 
-def _examine(arguments: argparse.Namespace, output: Output) -> int:
-    """What `greenlane lab doctor` says of the server's command."""
-    lab = commands.installed("lab")
-    parser = Parser(prog="greenlane lab")
-    lab.declare(parser)
-    argv = ["doctor"]
-    for flag in ("cpu_ms", "network_ms"):
-        argv += [f"--{flag.replace('_', '-')}={getattr(arguments, flag)}"] if getattr(arguments, flag) else []
-    for flag in ("check_live", "strict", "json"):
-        argv += [f"--{flag.replace('_', '-')}"] if getattr(arguments, flag) else []
-    return lab.run(parser.parse_args([*argv, "--", *arguments.passed_on]), output)
+def _examined(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, object]], bool]:
+    try:
+        tools = importlib.import_module("greenlane_tools.cli.doctor")
+    except ModuleNotFoundError:
+        raise SettingsError(
+            "COMMAND", " ".join(arguments.passed_on), "none: who knows servers' settings is part of greenlane-tools",
+            "pip install greenlane-tools", attempted="examine a command",
+        ) from None  # fmt: skip
+    examined: tuple[list[dict[str, object]], bool] = tools.examine(arguments, output)
+    return examined
 
 
 def _row(name: str, check: Callable[[], str]) -> dict[str, object]:
     try:
-        return {"check": name, "ok": True, "found": check(), "error": None}
+        return {"view": "check", "check": name, "ok": True, "found": check(), "error": None}
     except GreenlaneError as error:
         return _failed(name, error)
 
 
 def _failed(name: str, error: GreenlaneError) -> dict[str, object]:
-    return {"check": name, "ok": False, "found": "see stderr", "error": str(error)}
+    return {"view": "check", "check": name, "ok": False, "found": "see stderr", "error": str(error)}
 
 
 def _changed(settings: Settings) -> str:
@@ -110,17 +117,6 @@ def check_gunicorn() -> str:
         return check_release("check the host")
     except importlib.metadata.PackageNotFoundError:
         return "not installed; only `gunicorn -k greenlane.hosts.gunicorn.Worker` needs it"
-
-
-def check_learned_file(settings: Settings) -> str:
-    """What the learned file holds; LearnedFileError where it can be neither read nor made."""
-    if not settings.learned_file:
-        return "none set"
-    from greenlane.lanes import learned
-
-    path = Path(settings.learned_file)
-    routes = learned.load(path)
-    return f"{path}: {len(routes)} routes" if path.exists() else f"{path}: not there yet, will be made"
 
 
 def check_control_dir(settings: Settings) -> str:

@@ -46,13 +46,6 @@ PAGES: Final[Mapping[str, Page]] = {
         "Follow the hint of the message. `greenlane doctor` prints what was found.",
         "greenlane doctor",
     ),
-    "GL103": Page(
-        "learned-file",
-        "The file of learned bursts cannot be read or written.",
-        "The file is damaged, belongs to another program, or its folder is not writable.",
-        "Remove the file, or set `learned_file` to a path that the service may write. The service learns again.",
-        "greenlane config --learned learned.json",
-    ),
     "GL104": Page(
         "host",
         "The server (gunicorn, for example) is set up in a way that cannot work with Greenlane.",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from greenlane.errors import without_passwords
-from greenlane.settings.refusal import nearest
+from greenlane.settings.refusal import nearest, removed
 
 __all__ = ["HelpAll", "Parser", "described"]
 
@@ -20,7 +20,7 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser in the house's form. Its usage line names positional and required arguments only."""
 
     #: Gives the hint for a flag that is none, "" = the nearest one.
-    foreign: Callable[[str], str] = staticmethod(lambda flag: "")
+    foreign: Callable[[str], str] = staticmethod(removed)
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", _formatter)

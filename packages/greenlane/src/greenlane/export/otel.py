@@ -6,7 +6,7 @@
     otel.observe()
 
 A process that is recorded adds the processor to each provider of the SDK by itself; the recording then knows each job's
-trace, and `greenlane report --otlp` sends what made it wait after it (`greenlane_tools.report.blame_spans`).
+trace, and `greenlane report` shows its id beside what made the job wait.
 
 The OpenTelemetry API is the extra `greenlane[otel]`; nothing of it is imported before one of the two is called. Names
 are those of `greenlane.metrics`; a Prometheus exporter of OpenTelemetry adds `_total` to the counters again.

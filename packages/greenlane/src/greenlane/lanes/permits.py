@@ -14,30 +14,9 @@ from greenlane.errors import DeadlineExceeded
 from greenlane.policy.permits import PermitRule
 from greenlane.settings import Settings
 
-__all__ = ["MOST_SAMPLES", "NS_PER_MS", "LearnedRow", "Permits", "StoredPhase"]
+__all__ = ["NS_PER_MS", "LearnedRow", "Permits"]
 
 NS_PER_MS: Final = 1_000_000
-#: More samples are as good as this many; the native side counts on in 64 bits.
-MOST_SAMPLES: Final = 2**32 - 1
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredPhase:
-    """One phase of a route, as it is stored. `weights`: histogram, up to 34 values; `mean_ns`: decayed mean burst."""
-
-    #: Where it begins; see `_native.Permits.learned`.
-    place: int
-    weights: tuple[int, ...]
-    mean_ns: int
-    samples: int
-    looks: int
-    free: int
-
-    @classmethod
-    def of(cls, row: tuple[int, int, list[int], int, int, int, int, str]) -> StoredPhase:
-        """Translate a row of `_native.Permits.learned`."""
-        _phase, place, weights, mean_ns, samples, looks, free, _weight = row
-        return cls(place, tuple(weights), mean_ns, min(samples, MOST_SAMPLES), looks, free)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,42 +86,16 @@ class Permits:
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
         return [
-            _row(route, pin, row[0], StoredPhase.of(row), weight=row[-1])
+            LearnedRow(
+                route=route,
+                phase=phase,
+                samples=samples,
+                expected_ms=mean_ns / NS_PER_MS,
+                weight=weight,
+                pinned=pin != "auto",
+                released_frac=free / looks if looks else 0.0,
+            )
             for route, pin, rows in self._native.learned()
-            for row in rows
-            if row[4] > 0  # a row without samples has only been asked about
+            for phase, mean_ns, samples, looks, free, weight in rows
+            if samples  # a row without samples has only been asked about
         ]
-
-    def stored(self) -> dict[str, list[StoredPhase]]:
-        """Give what is worth keeping over a restart, by route."""
-        kept = {
-            route: [StoredPhase.of(row) for row in rows if row[4] > 0] for route, _pin, rows in self._native.learned()
-        }
-        return {route: phases for route, phases in kept.items() if phases}
-
-    def restore(self, stored: dict[str, list[StoredPhase]]) -> None:
-        """Put back what `stored` gave."""
-        for route, phases in stored.items():
-            for one in phases:
-                self._native.restore(
-                    route,
-                    one.place,
-                    weights=list(one.weights),
-                    mean_ns=one.mean_ns,
-                    samples=one.samples,
-                    looks=one.looks,
-                    free=one.free,
-                )
-
-
-def _row(route: str, pin: str, phase: int, stored: StoredPhase, *, weight: str) -> LearnedRow:
-    """Make the readable row of a phase."""
-    return LearnedRow(
-        route=route,
-        phase=phase,
-        samples=stored.samples,
-        expected_ms=stored.mean_ns / NS_PER_MS,
-        weight=weight,
-        pinned=pin != "auto",
-        released_frac=stored.free / stored.looks if stored.looks else 0.0,
-    )

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import dataclasses
 import time
-import zlib
 from typing import Any, Final
 
 from greenlane._native import Chooser
 from greenlane.placement.call import Call, State
 from greenlane.placement.crossing import Crossing
-from greenlane.placement.functions import AUTO, PlacedFunction, plain
+from greenlane.placement.functions import AUTO, PlacedFunction
 from greenlane.placement.words import reason
 from greenlane.policy.placed import ChoiceRule
 from greenlane.threads.one_core import allowed_cores
 
-__all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow", "code_of"]
+__all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow"]
 __all__ += ["place_of"]
 
 #: See `_native.Chooser`.
@@ -65,10 +64,8 @@ class PlacedRow:
     weight: str
     pinned: bool
     released_frac: float
-    # For keeping: core's word for the reason, the median of what its callers waited, a checksum of its code.
+    # Core's word for the reason, and whether it is still looking.
     why: str
-    took_ns: int
-    code: int
     settled: bool
 
 
@@ -165,8 +162,6 @@ class Choice:
             pinned=pinned,
             released_frac=round(costs[1] / 1000, 3),
             why=why,
-            took_ns=seen[at][1] or expected_ns,
-            code=code_of(self.function),
             settled=settled,
         )
 
@@ -183,12 +178,6 @@ class Choice:
             return 1
         took_ns = self.chooser.seen()[THREAD][1]
         return _MOST_SLEEPERS if cpu_ns * _LEAST_CPU < took_ns else len(allowed_cores())
-
-
-def code_of(function: PlacedFunction) -> int:
-    """Give a checksum of a function's code: it tells one version from the next."""
-    code = getattr(plain(function.fn), "__code__", None)
-    return 0 if code is None else zlib.crc32(repr((code.co_code, code.co_names, code.co_varnames)).encode())
 
 
 def place_of(cost: Any) -> int:

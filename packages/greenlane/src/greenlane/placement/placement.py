@@ -10,7 +10,6 @@ changed. `off`: likewise, and nothing is learned. A loop is never made to do the
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import functools
 import time
@@ -22,7 +21,6 @@ from greenlane import deadline
 from greenlane._native import CallProfile, GilLooks, Recorder, Steps
 from greenlane.errors import DeadlineExceeded, GreenlaneError, Overloaded, PlacementError, WorkerDied
 from greenlane.job import WEIGHT_MARK
-from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import Permits
 from greenlane.placement import here, on_hub, on_loop, on_thread, remarks
 from greenlane.placement.arena import inside
@@ -37,7 +35,6 @@ from greenlane.placement.choice import (
     Choice,
     Cost,
     PlacedRow,
-    code_of,
 )
 from greenlane.placement.choice import place_of as _place_of
 from greenlane.placement.crossing import Crossing, inspected
@@ -53,6 +50,7 @@ from greenlane.placement.functions import (
 )
 from greenlane.placement.native_threads import NativeThreads
 from greenlane.placement.preparing import prepare
+from greenlane.policy.permits import MAX_ROUTES
 from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
 from greenlane.settings import Settings
 from greenlane.threads.unpatched import RLock, in_forked_child
@@ -102,9 +100,8 @@ class Placement:
         self._rule = CallRule.of(settings)
         self._choice_rule = ChoiceRule.of(settings)
         self._choices: dict[tuple[str, str], Choice] = {}
-        self._kept: Mapping[str, StoredChoice] = {}
         self._interval_ns = round(settings.interval_ms * 1e6)
-        self._most_names = settings.max_routes
+        self._most_names = MAX_ROUTES
         # By how long their calls keep a loop, by the CPU that they use, and by how long they keep a thread because of
         # what they do: compute, or block.
         self._profiles: dict[str, CallProfile] = {}
@@ -367,17 +364,9 @@ class Placement:
             found = self._choices.get(key)
             if found is None:
                 found = Choice(function, pin, self._choice_rule)
-                kept = self._kept.get(function.name)
-                if kept is not None and pin == AUTO and kept.code == code_of(function):
-                    with contextlib.suppress(ValueError):  # of another version of Greenlane
-                        found.chooser.restore(kept.placement, kept.why, kept.took_ns, time.monotonic_ns())
                 if len(self._choices) < self._most_names:
                     self._choices[key] = found
         return found
-
-    def restore(self, kept: Mapping[str, StoredChoice]) -> None:
-        """Begin with what an earlier process has chosen, for functions that have not changed since."""
-        self._kept = kept
 
     def placed(self) -> list[PlacedRow]:
         """Give what is known of each function under `@placed`."""

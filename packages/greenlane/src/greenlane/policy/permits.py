@@ -9,6 +9,22 @@ from typing import Final
 from greenlane.policy.cores import usable_cores
 from greenlane.settings import Settings
 
+#: Of the learned bursts that counts as the expected one: a route whose cache misses on every fifth call is heavy,
+#: whatever a hit takes.
+QUANTILE: Final = 0.9
+#: Factor on the expected burst: errors to either side cost little and are corrected by learning.
+MARGIN: Final = 1.0
+#: Samples of a phase before it is judged. The first call imports and fills caches; two more show what is usual.
+LEARN_AFTER: Final = 3
+#: Longest wait for a permit: at 0.9 of a worker, giving up after 250 ms or 1 s adds competitors, and every tail grows.
+WAIT_MAX_MS: Final = 10_000
+#: CPU after which the holder of a permit shares it. At 100 one quote of the demo in twelve had four threads at the GIL,
+#: and every class paid for it (docs/design/0024).
+SHARE_MS: Final = 400
+#: Routes and, of each, phases told apart. Arbitrary; they bound memory where an application has no route names.
+MAX_ROUTES: Final = 512
+MAX_PHASES: Final = 64
+
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -36,13 +52,13 @@ class PermitRule:
             permits=permits_of(settings),
             permits_with_gil=settings.permits or 1,
             heavy_ns=round(settings.heavy_ms * _NS_PER_MS),
-            quantile=settings.quantile,
-            margin=settings.margin,
-            learn_after=settings.learn_after,
-            max_routes=settings.max_routes,
-            max_phases=settings.max_phases,
-            wait_max_ns=round(settings.wait_max_ms * _NS_PER_MS),
-            share_ns=round(settings.share_ms * _NS_PER_MS),
+            quantile=QUANTILE,
+            margin=MARGIN,
+            learn_after=LEARN_AFTER,
+            max_routes=MAX_ROUTES,
+            max_phases=MAX_PHASES,
+            wait_max_ns=WAIT_MAX_MS * _NS_PER_MS,
+            share_ns=SHARE_MS * _NS_PER_MS,
             interval_s=settings.interval_ms / 1000,
         )
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
+from greenlane.policy import permits
 from greenlane.policy.cores import usable_cores
 from greenlane.policy.permits import permits_of
 from greenlane.settings import Settings
 
 __all__ = ["CallRule", "ChoiceRule", "QueueRule", "workers_of"]
 
-_NS_PER_MS = 1_000_000
+#: Functions of up to this run where they are called: another thread costs about 0.05 ms and up to one switch interval;
+#: an event loop tolerates 1 ms.
+INLINE_MS: Final = 1.0
+
+_NS_PER_MS: Final = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,10 +32,10 @@ class CallRule:
     def of(cls, settings: Settings) -> CallRule:
         """Translate settings."""
         return cls(
-            light_ns=round(settings.inline_ms * _NS_PER_MS),
-            quantile=settings.quantile,
-            margin=settings.margin,
-            learn_after=settings.learn_after,
+            light_ns=round(INLINE_MS * _NS_PER_MS),
+            quantile=permits.QUANTILE,
+            margin=permits.MARGIN,
+            learn_after=permits.LEARN_AFTER,
         )
 
     @classmethod
@@ -77,7 +83,7 @@ class QueueRule:
         return cls(
             threads=permits_of(settings),
             most_waiting=settings.placed_queue,
-            share_ns=round(settings.share_ms * _NS_PER_MS),
+            share_ns=permits.SHARE_MS * _NS_PER_MS,
         )
 
 

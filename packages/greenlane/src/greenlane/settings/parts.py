@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.settings.refusal import FOREIGN
+from greenlane.settings.refusal import FOREIGN, REMOVED
 
 __all__ = ["ALIASES", "FIRST", "PARTS", "flat", "table_of"]
 
@@ -24,7 +24,7 @@ ALIASES: Final[Mapping[str, str]] = {
 PARTS: Final[Mapping[str, str]] = {"serve": "", "tasks": "task_", "record": "record_"}
 #: The ten that people set first.
 FIRST: Final = (
-    "mode", "canary_frac", "control_dir", "learned_file", "threads", "limit", "health_path", "metrics_path", "workers",
+    "mode", "canary_frac", "control_dir", "threads", "limit", "health_path", "metrics_path", "bind", "workers",
     "task_key",
 )  # fmt: skip
 
@@ -66,4 +66,4 @@ def _keys(found: Mapping[str, object]) -> Iterator[tuple[str, str, object]]:
 def _flat_name(table: str, key: str, declared: Container[str]) -> str:
     name = ALIASES.get(key, key)
     longer = PARTS.get(table, "") + name
-    return longer if longer in declared or longer in _FOREIGN else name
+    return longer if longer in declared or longer in _FOREIGN or longer in REMOVED else name

@@ -12,14 +12,25 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 
-__all__ = ["FOREIGN", "SERVERS", "bad_file", "elsewhere", "error_place", "line_of", "nearest", "unknown"]
+__all__ = [
+    "FOREIGN",
+    "REMOVED",
+    "SERVERS",
+    "bad_file",
+    "elsewhere",
+    "error_place",
+    "line_of",
+    "nearest",
+    "removed",
+    "unknown",
+]
 
 #: Names that other distributions declare: a process that has not loaded one of them passes its settings over, because
 #: a file or an environment may be shared. A test compares them with the declarations.
 FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-serve": tuple(
         """
-        bind workers at_once at_once_min at_once_max auto_lane auto_last auto_lane_ms queue_s stop_s boot_s
+        bind workers at_once at_once_min at_once_max auto_lane auto_last queue_s stop_s boot_s
         replace_stuck user env_file max_requests max_memory_mb root_path log_level front_threads direct
         versions version_workers version_header trusted_proxies target_max_bytes headers_max head_max_bytes
         body_max_mb body_first client_connections half_closed websockets tls_bind tls_certificate tls_key
@@ -29,11 +40,11 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-work": tuple(
         """
         task_slots task_key task_order task_store task_store_lease_s task_store_keep_s task_store_keep_unknown_s
-        task_result_kb task_attempts task_retries task_deliveries task_retry_s task_retry_most_s task_retry_budget_frac
-        task_soft_limit_s task_hard_limit_s task_grace_s task_parked_most task_parked_most_mb task_parked_most_s
-        task_key_parked_frac task_limit task_shared_limit task_least task_most_frac task_rules task_failure_frac
-        task_slow_frac task_slow_factor task_slow_ms task_breaker_calls task_probes task_probe_s task_open_s
-        task_open_most_s task_keys task_return_s task_shutdown_s task_metrics task_metrics_keys
+        task_result_kb task_attempts task_retries task_deliveries task_retry_s task_retry_most_s
+        task_soft_limit_s task_hard_limit_s task_grace_s task_parked_most task_parked_most_s
+        task_limit task_shared_limit task_most_frac task_rules task_failure_frac
+        task_slow_frac task_slow_ms task_open_s
+        task_open_most_s task_return_s task_shutdown_s task_metrics task_metrics_keys
         task_reason_characters task_allow diversion
         """.split()
     ),
@@ -75,11 +86,43 @@ SERVERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("logconfig", "log_config"), _CONFIGURED),
     "fd": "let systemd pass the socket, and name its address in `bind`",
 }
+_CONSTANT: Final = f"{_LEFT_OUT}it is a constant now, with the value that was the default"
+#: Our own of before.
+REMOVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("learned_file", "learned_save_s"), f"{_LEFT_OUT}routes are learned again within a second"),
+    **dict.fromkeys(("quantile", "margin", "learn_after"), f"{_LEFT_OUT}pin a route by `weight` of its lane instead"),
+    **dict.fromkeys(("wait_max_ms", "share_ms", "max_routes", "max_phases", "cluster_queue"), _CONSTANT),
+    "inline_ms": f"{_LEFT_OUT}mark the function `@greenlane.light` or `@greenlane.heavy` instead",
+    "auto_lane_ms": f"{_LEFT_OUT}it is 20 ms; a lane of your own says which routes go apart",
+    "task_least": "write `least:N` in `task_rules`, for the keys that need it",
+    "task_slow_factor": "set `task_slow_ms`, or leave it out: a call is slow from 5 times the key's usual latency on",
+    **dict.fromkeys(
+        (
+            "task_retry_budget_frac",
+            "task_parked_most_mb",
+            "task_key_parked_frac",
+            "task_breaker_calls",
+            "task_probes",
+            "task_probe_s",
+            "task_keys",
+        ),
+        _CONSTANT,
+    ),
+}
 
 
 def elsewhere(word: str) -> str:
-    """What stands for another server's setting or flag, "" = it is none."""
-    return SERVERS.get(word.lower().lstrip("-").replace("-", "_"), "")
+    """What to do in place of another server's setting or flag, or of one that is no more; "" = it is neither."""
+    return SERVERS.get(_plain(word)) or removed(word)
+
+
+def removed(word: str) -> str:
+    """What to do in place of a setting or flag that is no more; "" = it is none."""
+    return REMOVED.get(_plain(word), "")
+
+
+def _plain(word: str) -> str:
+    return word.lower().lstrip("-").replace("-", "_")
 
 
 def unknown(name: str, value: object, key: str, among: Iterable[str], *, attempted: str, hint: str) -> SettingsError:

@@ -15,7 +15,6 @@ from greenlane.errors import SettingsError
 from greenlane.settings.lane import APART, Lane
 from greenlane.settings.patterns import (
     ANY_DIRECTORY,
-    ANY_FILE,
     AUTO,
     CALLABLE,
     CLUSTER,
@@ -60,31 +59,6 @@ class Settings:
         unit="ms", low=0.1, high=1000,
         reason="At 0.9 of a worker, 2 ms makes every tail over 3 times longer (docs/design/0005).",
     )  # fmt: skip
-    quantile: float = declare(
-        0.9, "Quantile of the learned bursts that counts as the expected one.",
-        unit="frac", low=0.5, high=0.99,
-        reason="A route whose cache misses on every fifth call is heavy, whatever a hit takes.",
-    )  # fmt: skip
-    margin: float = declare(
-        1.0, "Factor on the expected burst before it is compared with `heavy_ms`.",
-        low=0.25, high=4, reason="No bias: errors to either side cost little and are corrected by learning.",
-    )  # fmt: skip
-    learn_after: int = declare(
-        3, "Samples of a phase before it is judged; until then it runs without a permit.",
-        low=1, high=100, reason="The first call imports and fills caches; two more show what is usual.",
-    )  # fmt: skip
-    wait_max_ms: float = declare(
-        10_000.0, "Longest wait for a permit; after it the phase runs without one and is counted.",
-        unit="ms", low=1, high=60_000,
-        reason="At 0.9 of a worker, giving up after 250 ms or 1 s adds competitors, and every tail grows.",
-    )  # fmt: skip
-    share_ms: float = declare(
-        400.0, "CPU after which the holder of a permit shares it: the next three compute beside it. A quarter of it "
-        "where the phase is known to take twice as long.",
-        unit="ms", low=1, high=60_000,
-        reason="At 100 one quote of the demo in twelve had four threads at the GIL, and every class paid for it "
-        "(docs/design/0024).",
-    )  # fmt: skip
     preempt_ms: float = declare(
         0.0, "CPU after which the holder of a permit is stopped at a bytecode boundary while another phase goes first "
         "(CPython 3.12 and later); 0 = never.",
@@ -92,22 +66,9 @@ class Settings:
         reason="At 40, short heavy phases took 0.5 to 0.8 times as long at p50, and the longest class up to 1.9 times "
         "(docs/design/0026).",
     )  # fmt: skip
-    max_routes: int = declare(
-        512, "Routes learned per process; further ones run without permits.",
-        low=1, high=65_536, reason="Arbitrary; it bounds memory where an application has no route names.",
-    )  # fmt: skip
-    max_phases: int = declare(
-        64, "Phases told apart per route, by where they begin; further ones share the last.",
-        low=1, high=1024, reason="Arbitrary; it bounds memory where a route makes calls from many places.",
-    )  # fmt: skip
 
     # Placement: the executors of `greenlane.run` and `@greenlane.placed`.
 
-    inline_ms: float = declare(
-        1.0, "`greenlane.run` calls a function directly if it is expected to take at most this long.",
-        unit="ms", low=0, high=1000,
-        reason="Another thread costs about 0.05 ms and up to one switch interval; an event loop tolerates 1 ms.",
-    )  # fmt: skip
     placed_queue: int = declare(
         1024, "Calls of `greenlane.run` that may wait for the native thread; further ones are refused (Overloaded).",
         low=1, high=1_000_000, reason="Arbitrary: at 5 ms a call it is a wait of 5 s. It bounds memory and makes a "
@@ -161,29 +122,13 @@ class Settings:
         "one); '' = refused.",
         pattern=CLUSTER, reason="Greenlane connects to nothing unless told to.",
     )  # fmt: skip
-    cluster_queue: int = declare(
-        256, "Calls that may wait for a worker on the cluster; further ones are refused (Overloaded).",
-        low=0, high=1_000_000, reason="Arbitrary: a call behind 256 others is late anyway.",
-    )  # fmt: skip
     cluster_workers: int = declare(
         8, "Most workers (Ray actors) of one process; they start when needed and end after 60 s without work.",
         low=1, high=10_000, reason="Arbitrary; modest on a shared cluster.",
     )  # fmt: skip
     cluster_cpus: float = declare(
         1.0, "CPUs that Ray reserves for each worker.",
-        low=0, high=1024, reason="A call computes on one core unless its function says otherwise.",
-    )  # fmt: skip
-
-    # The file of what was learned.
-
-    learned_file: str = declare(
-        "", "File that keeps learned bursts over a restart; '' = none.",
-        pattern=ANY_FILE, reason="Greenlane writes no file unless told to.",
-    )  # fmt: skip
-    learned_save_s: float = declare(
-        30.0, "Time between two writes of `learned_file`.",
-        unit="s", low=0.1, high=86_400, reason="Arbitrary; a crash loses half a minute of what is learned again "
-        "within a second.",
+        low=0, high=1024, reason="A call computes on one core unless its function has threads.",
     )  # fmt: skip
 
     # Deadlines in and out.

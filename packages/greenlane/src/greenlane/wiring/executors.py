@@ -106,7 +106,6 @@ def _cluster(settings: Settings) -> Executor:
 
     options = ClusterOptions(
         address=settings.cluster_address,
-        queue=settings.cluster_queue,
         workers=settings.cluster_workers,
         num_cpus=settings.cluster_cpus,
     )

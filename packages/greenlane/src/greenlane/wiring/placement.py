@@ -1,22 +1,17 @@
-"""The placement of this process, its permits if no host has given it any, and its choices kept over a restart."""
+"""The placement of this process, and its permits if no host has given it any."""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-from greenlane.errors import LearnedFileError
-from greenlane.lanes import learned
-from greenlane.lanes.learned import StoredChoice
 from greenlane.lanes.permits import LearnedRow, Permits
 from greenlane.placement import Placement
 from greenlane.placement.choice import PlacedRow
 from greenlane.settings import Settings, load
-from greenlane.threads.unpatched import RLock, allocate_lock, in_forked_child, start_new_thread
+from greenlane.threads.unpatched import RLock, in_forked_child
 from greenlane.wiring import process
 from greenlane.wiring.executors import Elsewhere
 
@@ -38,8 +33,6 @@ def made() -> Placement:
     process.add_counters(found.counters)
     own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
     process.add_learner(lambda: _rows(found.placed()))
-    if settings.learned_file:
-        _ChoiceSaver(found, Path(settings.learned_file), settings.learned_save_s)
     # Registered late, so run early: other exit hooks may still place calls, which then run where they are.
     atexit.register(found.lane.close, _EXIT_S)
     return found
@@ -118,39 +111,3 @@ def _rows(rows: Iterable[PlacedRow]) -> list[LearnedRow]:
         )
         for row in rows
     ]
-
-
-class _ChoiceSaver:
-    """Reads the file once, and writes it now and then and at the exit. A file that cannot be used is left alone."""
-
-    def __init__(self, placement: Placement, path: Path, every_s: float) -> None:
-        """Put back what was chosen, and start the thread that writes."""
-        self._placement = placement
-        self._path = path
-        self._every_s = every_s
-        with contextlib.suppress(LearnedFileError):
-            placement.restore(learned.load_placed(path))
-        self._start()
-        in_forked_child(self._start)
-        atexit.register(self.save)
-
-    def save(self) -> None:
-        """Write what has been settled since the start of this process."""
-        chosen = {
-            row.name: StoredChoice(row.placement, row.why, row.took_ns, row.calls, row.code)
-            for row in self._placement.placed()
-            if row.settled and not row.pinned
-        }
-        if chosen:
-            # A full disk must not end the service; the next write may succeed.
-            with contextlib.suppress(LearnedFileError):
-                learned.merge_into(self._path, {}, chosen)
-
-    def _start(self) -> None:
-        start_new_thread(self._save_now_and_then, ())
-
-    def _save_now_and_then(self) -> None:
-        pause = allocate_lock()  # `time.sleep` may be gevent's
-        pause.acquire()
-        while not pause.acquire(timeout=self._every_s):
-            self.save()

@@ -2,32 +2,30 @@
 
 Hosts call `start` once a process and then `Running.open` and `Running.close` around each job. Everything else here is
 set-up and take-down. What a process may do without is loaded when its settings ask for it: the control socket, the
-learned file, the recording.
+recording.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import platform
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from greenlane import deadline, phase, probes
-from greenlane.errors import LearnedFileError, PlatformError
+from greenlane.errors import PlatformError
 from greenlane.lanes.permits import NS_PER_MS, LearnedRow, Permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
+from greenlane.policy.permits import MAX_ROUTES
 from greenlane.probes import deadline_out
 from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
 from greenlane.threads import fork_warning
 from greenlane.threads.one_core import leave_one_core
-from greenlane.threads.unpatched import signals_blocked
 
 __all__ = [
     "LANE_KEY",
@@ -59,9 +57,9 @@ def start(settings: Settings | None = None, *, host: str, worker_index: int = 0)
         worker_index: which worker of its siblings this is, from 0: decides who is a canary.
 
     Raises:
-        GreenlaneError: settings, platform, learned file, or a host that cannot work (gevent has patched it).
+        GreenlaneError: settings, platform, or a host that cannot work (gevent has patched it).
 
-    Cost: some milliseconds; starts up to two daemon threads, if `learned_file` or `control_dir` is set.
+    Cost: some milliseconds; starts a daemon thread, if `control_dir` is set.
     """
     global _running
     with _lock:
@@ -117,11 +115,9 @@ class Running:
         self.deadline_names = deadline.environ_names(settings.deadline_headers)
         self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
         self._lanes_from_front = False
-        self._learned_path = Path(settings.learned_file) if settings.learned_file else None
-        self._restore()
         self._allowance_ms = settings.preempt_ms
         self._stops = False
-        self._observer = _Observer(self._permits, self._rules, settings.max_routes)
+        self._observer = _Observer(self._permits, self._rules)
         self._permits.read_requests(
             deadlines=self.deadline_names, due=self.due_ns, always=self._rules.any, shape=self._shape()
         )
@@ -147,8 +143,6 @@ class Running:
         self.open: Callable[[dict[str, object], int], bool] = self._permits.open_request
         self._stopped = False
         self._asleep = False
-        self._stopping = threading.Event()
-        self._start_saver()
         _set_fork_hooks()
         self.close = self._permits.close
         self.deadline_ns = self._permits.deadline_ns
@@ -237,17 +231,6 @@ class Running:
             rows = [row for row in rows if (row.route, row.phase) not in known] + list(besides)
         return rows
 
-    def save(self) -> None:
-        """Write the learned file now, if there is one.
-
-        Raises:
-            LearnedFileError: it cannot be read or written.
-        """
-        if self._learned_path is not None:
-            from greenlane.lanes import learned
-
-            learned.merge_into(self._learned_path, self._permits.stored())
-
     def stop(self) -> None:
         """Take Greenlane out of this process: nothing is patched and no thread waits afterwards. Never raises."""
         global _running
@@ -259,9 +242,6 @@ class Running:
         self._permits.set_mode("off")
         phase.withdraw(self._permits)
         self._take_probes()
-        self._stopping.set()
-        self._save_quietly()
-        atexit.unregister(self._save_quietly)
         self._withdraw()
 
     def _withdraw(self) -> None:
@@ -288,28 +268,6 @@ class Running:
         if not phase.subscribers():  # else a recording hears them
             probes.uninstall()
 
-    def _restore(self) -> None:
-        if self._learned_path is not None:
-            from greenlane.lanes import learned
-
-            self._permits.restore(learned.load(self._learned_path))
-            atexit.register(self._save_quietly)
-
-    def _start_saver(self) -> None:
-        if self._learned_path is not None:
-            with signals_blocked():
-                threading.Thread(target=self._save_now_and_then, name="greenlane-learned", daemon=True).start()
-
-    def _save_now_and_then(self) -> None:
-        fork_warning.mark_thread()
-        while not self._stopping.wait(self.settings.learned_save_s):
-            self._save_quietly()
-
-    def _save_quietly(self) -> None:
-        # A full disk must not end the service; the next write may succeed, and `greenlane doctor` names the trouble.
-        with contextlib.suppress(LearnedFileError):
-            self.save()
-
     def _after_fork_in_child(self) -> None:
         self._permits.forked()
         self.limits.forked()
@@ -326,10 +284,8 @@ class Running:
         """Start, in a forked child, what its parent has."""
         self._asleep = False
         self.open = self._permits.open_request
-        self._stopping = threading.Event()
         # What cannot be started is missing; the program runs on.
         with contextlib.suppress(Exception):
-            self._start_saver()
             self._listen()
 
     def _shape(self) -> Callable[[str, str], str]:
@@ -349,14 +305,13 @@ class _Observer:
     #: See `phase.subscribe`.
     jobs_only = True
 
-    def __init__(self, permits: Permits, rules: LaneRules, most_routes: int) -> None:
+    def __init__(self, permits: Permits, rules: LaneRules) -> None:
         self.leave = permits.leave
         self.enter = permits.enter
         self.pin = permits.pin
         self._permits = permits
         self._rules = rules
         self._seen: set[str] = set()
-        self._most_routes = most_routes
         self._name = permits.name
 
     def name(self, route: str, /) -> None:
@@ -365,7 +320,7 @@ class _Observer:
 
     def known(self, route: str) -> str:
         """Give `route` back, after its lane's pin and mode have been applied if it is new."""
-        if self._rules.any and route not in self._seen and len(self._seen) < self._most_routes:
+        if self._rules.any and route not in self._seen and len(self._seen) < MAX_ROUTES:
             self._seen.add(route)
             self._rules.apply_to(route, self._permits.pin, self._permits.set_mode)
         return route

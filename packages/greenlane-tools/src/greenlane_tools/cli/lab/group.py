@@ -6,13 +6,13 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.subcommands import group
-from greenlane_tools.cli.lab import accept, compare, doctor, part3, placement, run
+from greenlane_tools.cli.lab import accept, compare, part3, placement, run
 
 __all__ = ["COMMAND"]
 
 COMMAND: Final[Command] = group(
     "lab",
     "run benchmarks and scenarios: how a service behaves under load",
-    (part3.COMMAND, run.COMMAND, compare.COMMAND, placement.COMMAND, accept.COMMAND, doctor.COMMAND),
+    (part3.COMMAND, run.COMMAND, compare.COMMAND, placement.COMMAND, accept.COMMAND),
     examples=("greenlane lab run --list", "greenlane lab part3 --preset lyft-5-55"),
 )

@@ -6,19 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
-from greenlane_tools.lab.compare.repetitions import Place, Repetitions
+from greenlane_tools.lab.compare.repetitions import Place
 from greenlane_tools.lab.compare.rows import between, change, conclusion, value
 from greenlane_tools.lab.compare.study import Comparison, Study
 from greenlane_tools.lab.compare.subject import said
 from greenlane_tools.lab.compare.verdicts import SMALLEST_SHARE, Word
-from greenlane_tools.lab.resampling import drawn_weights
-from greenlane_tools.lab.statistics import interval
 from greenlane_tools.page import blocks
 from greenlane_tools.page.axis import LogAxis
 from greenlane_tools.page.blocks import Card, Row, note, paragraph, section
-from greenlane_tools.page.charts.cumulative import Tail, cumulative
 from greenlane_tools.page.charts.curves import Mark
 from greenlane_tools.page.charts.histogram import histogram
 from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
@@ -28,13 +23,6 @@ from greenlane_tools.page.quantities import amount, milliseconds
 
 __all__ = ["page"]
 
-#: Places of a band, and the draws that each stands on.
-_BAND_PLACES: Final = 40
-_BAND_DRAWS: Final = 400
-#: Beyond this share so few samples lie that the band would be drawn from their luck.
-_BAND_SAMPLES: Final = 10
-#: Of two repetitions the band would cover everything.
-_BAND_REPETITIONS: Final = 3
 #: A ratio beyond this is drawn at the edge: one wide interval must not flatten all others.
 _WIDEST: Final = 20.0
 _NARROWEST: Final = 1.25
@@ -127,8 +115,7 @@ def _distributions(study: Study) -> Html:
     return section(
         "Distributions",
         blocks.tabs("cells", {name: Html("".join(drawn)) for name, drawn in cells.items()}),
-        about="Latency from the scheduled send to the end of the answer. Above: the share of requests that were "
-        "slower, with the band that the repetitions leave open (95 % at each share). Below: how often each came.",
+        about="Latency from the scheduled send to the end of the answer, and how often each came.",
         name="distributions",
     )
 
@@ -136,7 +123,6 @@ def _distributions(study: Study) -> Html:
 def _place(study: Study, place: Place) -> Html:
     deadline = next((side.deadline_ms for side in place.sides.values()), None)
     marks = [] if deadline is None else [Mark(deadline, f"deadline {milliseconds(deadline)}", late=True)]
-    tails = {name: Tail(side.ordered_ms.tolist(), _band(side)) for name, side in place.sides.items()}
     series = {name: side.ordered_ms.tolist() for name, side in place.sides.items()}
     found = [each for each in study.comparisons if each.place is place]
     strong = _OURS if _OURS in series else ""
@@ -144,24 +130,9 @@ def _place(study: Study, place: Place) -> Html:
     return Html(
         element("h3", place.endpoint)
         + note(f"Latencies: {counts}.")
-        + blocks.wide(cumulative(tails, f"{place.name}: share that is slower", upright=marks, strong=strong))
         + blocks.wide(histogram(series, f"{place.name}: how often each came", upright=marks, strong=strong, height=220))
         + (_table(found, f"verdicts for {place.name}", with_place=False) if found else note("Too few to compare."))
     )
-
-
-def _band(side: Repetitions) -> list[tuple[float, float, float]]:
-    """What the repetitions leave open at shares from all to the last few samples."""
-    size = len(side.ordered_ms)
-    if len(side.parts) < _BAND_REPETITIONS or size < 2 * _BAND_SAMPLES:
-        return []
-    weights = drawn_weights(len(side.parts), _BAND_DRAWS, 1)
-    found = []
-    for slower in np.geomspace(1.0, _BAND_SAMPLES / size, _BAND_PLACES):
-        at = float(side.ordered_ms[max(0, int(np.ceil((1 - slower) * size)) - 1)])
-        low, _, high = interval(at, side.pool.quantiles(1 - slower, weights), len(side.parts))
-        found.append((float(slower), low, high))
-    return found
 
 
 def _numbers(study: Study) -> Html:

@@ -182,7 +182,7 @@ def _refused(parsed: Parsed, done: subprocess.CompletedProcess[str]) -> Exceptio
     lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
     last = lines[-1] if lines else f"exit code {done.returncode}"
     if f"No module named '{parsed.server}" in last or f"No module named {parsed.server}" in last:
-        hint = "name the interpreter that has it: `greenlane lab doctor -- PATH/TO/python -m …`"
+        hint = "name the interpreter that has it: `greenlane doctor -- PATH/TO/python -m …`"
         return HostError(_ASKING, name="interpreter", value=parsed.python, rule=f"one with {parsed.server}", hint=hint)
     rule = f"what {parsed.server} takes; it said: {last}"
     return SettingsError("COMMAND", " ".join(parsed.arguments), rule, "correct it", attempted=_ASKING)

@@ -80,7 +80,7 @@ def _turns(study: ReportStudy) -> Html:
         "computed: without permits they would have had the core at the same time."
     )
     how = (
-        " Express turns ran beside a longer one. Shared turns used their share of CPU (share_ms), then computed beside "
+        " Express turns ran beside a longer one. Shared turns used their share of CPU (400 ms), then computed beside "
         "others. Charged phases were expected to be light, but were heavy. Stopped: times that a phase stood still for "
         "another one. Skipped phases ran without a permit: a lock was held, the wait was too long, or the mode changed."
     )

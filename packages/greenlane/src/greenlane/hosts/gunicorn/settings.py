@@ -5,7 +5,6 @@ docs/gunicorn.md says what each setting of gunicorn means under this worker; a t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import HostError
@@ -29,10 +28,6 @@ def check(cfg: Any, log: Any) -> Settings:
     settings = load()
     # Here in the arbiter, where a wrong set-up ends with exit code 2, and not in the worker, which would be restarted.
     process.check_platform()
-    if settings.learned_file:
-        from greenlane.lanes import learned
-
-        learned.load(Path(settings.learned_file))
     if settings.control_dir:
         from greenlane.control.protocol import check_directory
 

@@ -49,7 +49,7 @@ class ClusterOptions:
                 "cluster_address", self.address, "the cluster to use: host:port, auto or local",
                 'set cluster_address = "local" for a Ray of its own on this machine', attempted=_ATTEMPTED,
             )  # fmt: skip
-        check_range("cluster_queue", self.queue, 0, 1_000_000)
+        check_range("queue", self.queue, 0, 1_000_000)
         check_range("cluster_workers", self.workers, 1, 10_000)
         check_range("cluster_cpus", self.num_cpus, 0, 1024)
         check_range("idle_s", self.idle_s, 0.1, 86_400)

@@ -1,4 +1,4 @@
-"""`greenlane lab doctor -- COMMAND…`: which of its settings do nothing, harm, or keep it from starting."""
+"""`greenlane doctor -- COMMAND…`: which of its settings do nothing, harm, or keep it from starting."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.errors import SettingsError
 
@@ -16,48 +15,24 @@ if TYPE_CHECKING:
     from greenlane_tools.lab.doctor.live import Seen
     from greenlane_tools.lab.doctor.subject import Finding, Subject, Times
 
-__all__ = ["COMMAND"]
+__all__ = ["examine"]
 
 _WIDTH: Final = 100
 _COLORS: Final[Mapping[str, str]] = {"does not start": "red", "does nothing": "yellow", "harms": "red"}
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--cpu-ms", metavar="C", type=_milliseconds, help="CPU of a typical request")
-    parser.add_argument("--network-ms", metavar="S", type=_milliseconds, help="time that it waits for the network")
-    parser.add_argument(
-        "--check-live", action="store_true", help="also start it, on a free port or socket, and count its listeners"
-    )
-    parser.add_argument("--strict", action="store_true", help="exit 1, too, where a setting does nothing or harms")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument(
-        "rest",
-        nargs=argparse.REMAINDER,
-        metavar="-- COMMAND …",
-        help="as you start the service: gunicorn, uvicorn, granian",
-    )
+def examine(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, object]], bool]:
+    """Prints what was found of `arguments.passed_on`, unless with --json; gives its rows, and whether it may stay.
 
-
-def _milliseconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if 0 < value < 1e6:
-        return value
-    raise argparse.ArgumentTypeError(f"{text!r}, expected a number of milliseconds above 0")
-
-
-def _run(arguments: argparse.Namespace, output: Output) -> int:
+    Raises:
+        SettingsError: the command is not understood, or one of --cpu-ms and --network-ms is missing.
+    """
     from greenlane_tools.lab.doctor.command import ask, parse
     from greenlane_tools.lab.doctor.examining import examined
     from greenlane_tools.lab.doctor.subject import SERIOUS
 
-    words: list[str] = arguments.rest[1:] if arguments.rest[:1] == ["--"] else arguments.rest
-    if not words:
-        arguments.lab_parser.error("the following arguments are required: COMMAND")
     times = _times(arguments)
-    parsed = parse(words)
+    parsed = parse(arguments.passed_on)
     if parsed.server == "gunicorn":
         output.say(
             "its configuration file, if it has one, runs in a process of its own; the application is not imported"
@@ -65,13 +40,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     subject = ask(parsed, times)
     findings = examined(subject)
     seen = _seen(parsed, subject, output) if arguments.check_live else None
-    if arguments.json:
-        output.document("lab.doctor", _rows(subject, findings, seen))
-    else:
+    if not arguments.json:
         _show(subject, findings, seen, output)
-    verdicts = {finding.verdict for finding in findings}
     refused = {"does not start", *(SERIOUS if arguments.strict else ())}
-    return int(not verdicts.isdisjoint(refused))
+    return _rows(subject, findings, seen), refused.isdisjoint(finding.verdict for finding in findings)
 
 
 def _times(arguments: argparse.Namespace) -> Times | None:
@@ -142,12 +114,3 @@ def _paragraph(name: str, text: str, output: Output) -> None:
         f"{name}{text}", _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     ):
         output.line(line)
-
-
-COMMAND: Final = Command(
-    "doctor", "say which settings of a server's command do nothing or harm", _declare, _run,
-    examples=(
-        "greenlane lab doctor -- gunicorn -k gthread --threads 64 shop:app",
-        "greenlane lab doctor --check-live -- uvicorn shop:app",
-    ),
-)  # fmt: skip

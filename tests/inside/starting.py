@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import importlib.util
 import json
 import os
 import random
@@ -18,8 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
-from greenlane.errors import HostError, SettingsError
 
 __all__ = ["HOSTS", "look_inside"]
 
@@ -36,10 +33,10 @@ _PORTS: Final = range(20_000, 32_768)
 
 @dataclass(frozen=True)
 class Host:
-    """One kind of host: (port, temporary folder) -> its command, and what has to be installed."""
+    """One kind of host: (port, temporary folder) -> its command, and the modules that have to be installed."""
 
     command: Callable[[int, Path], Sequence[str]]
-    needs: Mapping[str, str]
+    needs: Sequence[str] = ()
     # It gives itself work and writes the answer to a file; else it is asked over HTTP.
     by_file: bool = False
 
@@ -76,13 +73,13 @@ def _serve(port: int, _folder: Path) -> Sequence[str]:
 
 #: By name.
 HOSTS: Final[Mapping[str, Host]] = {
-    "wsgi": Host(_program("wsgi"), {}),
-    "asgi": Host(_asgi, {"uvicorn": "uvicorn"}),
-    "aiohttp": Host(_program("aiohttp"), {"aiohttp": "aiohttp"}),
-    "gunicorn": Host(_gunicorn, {"gunicorn": "greenlane[gunicorn]"}),
-    "record": Host(_record, {}),
-    "work": Host(_work, {"greenlane_work": "greenlane-work"}, by_file=True),
-    "serve": Host(_serve, {"greenlane_serve": "greenlane-serve"}),
+    "wsgi": Host(_program("wsgi")),
+    "asgi": Host(_asgi, ["uvicorn"]),
+    "aiohttp": Host(_program("aiohttp"), ["aiohttp"]),
+    "gunicorn": Host(_gunicorn, ["gunicorn"]),
+    "record": Host(_record),
+    "work": Host(_work, ["greenlane_work"], by_file=True),
+    "serve": Host(_serve, ["greenlane_serve"]),
 }
 
 
@@ -90,14 +87,9 @@ def look_inside(name: str) -> dict[str, Any]:
     """What `served/measured.py` says of the process that serves under this host, under default settings.
 
     Raises:
-        SettingsError: what the host needs is not installed.
-        HostError: it does not start, or does not answer.
+        RuntimeError: it does not start, or does not answer.
     """
     host = HOSTS[name]
-    for module, package in host.needs.items():
-        if importlib.util.find_spec(module) is None:
-            rule = f"a host that is installed; it needs {package}"
-            raise SettingsError("--host", name, rule, f"pip install '{package}'", attempted="look inside a host")
     with tempfile.TemporaryDirectory(prefix="greenlane-inside-") as folder:
         port, file = _free_port(), Path(folder, "inside.json")
         environ = {key: value for key, value in os.environ.items() if not key.startswith("GREENLANE_")}
@@ -120,7 +112,7 @@ class _Started:
         """Wait a moment.
 
         Raises:
-            HostError: it has ended, or its time is over.
+            RuntimeError: it has ended, or its time is over.
         """
         if self.process.poll() is not None:
             raise self.failed(f"it ended with status {self.process.returncode}")
@@ -128,11 +120,10 @@ class _Started:
             raise self.failed(f"no answer within {_START_S:g} s")
         time.sleep(_LOOK_S)
 
-    def failed(self, how: str) -> HostError:
+    def failed(self, how: str) -> RuntimeError:
         """The error, with the last that the host has said."""
         said = self._said.read_text(encoding="utf-8", errors="replace").strip()[-2000:]
-        rule, hint = f"one that serves; {how}", f"it said: {said}" if said else ""
-        return HostError("look inside a host", name="--host", value=self.name, rule=rule, hint=hint)
+        return RuntimeError(f"look inside {self.name}: {how}; it said: {said}")
 
 
 @contextlib.contextmanager
@@ -192,4 +183,4 @@ def _free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port
-    raise HostError("find a free port", name="ports", value=str(_PORTS), rule="one that is not in use")
+    raise RuntimeError(f"no free port in {_PORTS}")

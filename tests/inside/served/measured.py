@@ -166,14 +166,14 @@ def serve(application, port):
 
 
 def serve_aiohttp(port):
-    """aiohttp with one placed view."""
+    """aiohttp with a view that runs a function."""
     from aiohttp import web
 
-    from greenlane.hosts.aiohttp import deadlines, placed_view
+    import greenlane
+    from greenlane.hosts.aiohttp import deadlines
 
-    @placed_view
-    def view(request):
-        return web.Response(body=answer(request.path))
+    async def view(request):
+        return web.Response(body=await greenlane.run(answer, request.path))
 
     application = web.Application(middlewares=[deadlines])
     application.router.add_get("/{tail:.*}", view)

@@ -1,1 +1,0 @@
-"""`greenlane inside`: what comes into a process: `command` prints, `starting` starts hosts, `served` looks inside."""

@@ -1,0 +1,1 @@
+"""What comes into a serving process: `starting` starts hosts, `served` looks inside one, `rows` counts."""
