@@ -24,7 +24,7 @@ def test_the_document_gives_every_setting_of_gunicorn_a_meaning() -> None:
         (["--threads", "5000"], {}, "threads=5000, expected 1 to 4096"),
         (["--worker-connections", "0"], {}, "worker_connections=0, expected at least 1"),
         ([], {"interval_ms": "never"}, "GREENLANE_INTERVAL_MS"),
-        ([], {"learned_file": "/proc/version"}, "use the learned file"),
+        ([], {"learned_file": "/proc/version"}, "GREENLANE_LEARNED_FILE"),
         ([], {"control_dir": "/proc/version"}, "open the control socket"),
         (["--preload"], {"env": {"READ_GEVENT": "1"}}, "gevent.monkey has replaced this process's sockets"),
     ],
