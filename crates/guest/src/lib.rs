@@ -5,6 +5,7 @@ mod blocking;
 mod chooser;
 mod control;
 mod descriptors;
+mod gang;
 mod gil_looks;
 mod listeners;
 mod now;
@@ -32,6 +33,11 @@ mod _native {
     use super::control::ControlSocket;
     #[pymodule_export]
     use super::descriptors::Descriptor;
+    #[pymodule_export]
+    use super::gang::{
+        gang_freely, gang_join, gang_measure, gang_put_back, gang_see, gang_shown, gang_start,
+        gang_stop, GangChoice,
+    };
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]

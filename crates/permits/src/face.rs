@@ -1,8 +1,37 @@
 //! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
 
 use greenlane_process::{clock, forks};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
 use std::sync::Arc;
+
+/// How a thread stands to the gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Part {
+    /// It has run no job while one was wanted.
+    None,
+    Member,
+    /// A member that computes without the GIL, and uses all cores meanwhile.
+    Away,
+    /// A member that starts a thread or a program, which inherits its cores: all.
+    Starting,
+    /// The program has set its cores itself.
+    Left,
+}
+
+impl Part {
+    fn of(value: u8) -> Self {
+        match value {
+            0 => Self::None,
+            1 => Self::Member,
+            2 => Self::Away,
+            3 => Self::Starting,
+            _ => Self::Left,
+        }
+    }
+}
 
 /// The part of a thread that other threads may look at.
 pub struct ThreadFace {
@@ -28,7 +57,15 @@ pub struct ThreadFace {
     state: AtomicUsize,
     /// The permit whose holder is to stand still at its next boundary; 0 = none.
     stop: AtomicU64,
+    /// A [`Part`].
+    part: AtomicU8,
+    /// Looks at the phase that runs while it computed, and above [`LOOKS`] those that found it without the GIL.
+    looks: AtomicU64,
+    /// What the last look found.
+    without: AtomicBool,
 }
+
+const LOOKS: u32 = 32;
 
 impl ThreadFace {
     /// Whether `gate` has not met the thread; it has from now on.
@@ -102,6 +139,51 @@ impl ThreadFace {
         self.cpu_clock.load(Ordering::Relaxed)
     }
 
+    /// How it stands to the gang.
+    pub fn part(&self) -> Part {
+        Part::of(self.part.load(Ordering::SeqCst))
+    }
+
+    pub fn set_part(&self, part: Part) {
+        self.part.store(part as u8, Ordering::SeqCst);
+    }
+
+    /// False: it was another one.
+    pub fn changes_part(&self, from: Part, to: Part) -> bool {
+        let (from, to) = (from as u8, to as u8);
+        let done = Ordering::SeqCst;
+        self.part.compare_exchange(from, to, done, done).is_ok()
+    }
+
+    /// A look at it, while it computed: whether it did so without the GIL.
+    pub fn look(&self, free: bool) {
+        self.looks
+            .fetch_add(1 | u64::from(free) << LOOKS, Ordering::Relaxed);
+        self.without.store(free, Ordering::Relaxed);
+    }
+
+    /// Whether it computed without the GIL when it was looked at last, in the phase that runs.
+    pub fn is_without(&self) -> bool {
+        self.without.load(Ordering::Relaxed)
+    }
+
+    /// Its phase ends: (looks at it, those that found it without the GIL).
+    pub fn take_looks(&self) -> (u32, u32) {
+        match self.looks.load(Ordering::Relaxed) {
+            0 => (0, 0),
+            _ => {
+                self.without.store(false, Ordering::Relaxed);
+                let looks = self.looks.swap(0, Ordering::Relaxed);
+                (looks as u32, (looks >> LOOKS) as u32)
+            }
+        }
+    }
+
+    /// The kernel's number of its thread.
+    pub fn thread(&self) -> libc::pid_t {
+        self.thread.load(Ordering::Relaxed)
+    }
+
     /// Whether it has a core or waits for one.
     pub fn is_runnable(&self) -> bool {
         clock::is_runnable(self.thread.load(Ordering::Relaxed))
@@ -115,6 +197,7 @@ impl ThreadFace {
             self.cpu_clock
                 .store(clock::cpu_clock_of_this_thread(), Ordering::Relaxed);
             self.thread.store(this_thread(), Ordering::Relaxed);
+            self.set_part(Part::None);
         }
     }
 
@@ -157,6 +240,9 @@ thread_local! {
         gate: AtomicU64::new(0),
         state: AtomicUsize::new(0),
         stop: AtomicU64::new(0),
+        part: AtomicU8::new(Part::None as u8),
+        looks: AtomicU64::new(0),
+        without: AtomicBool::new(false),
     });
 }
 

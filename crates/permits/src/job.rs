@@ -5,6 +5,7 @@ mod stopping;
 use crate::boundaries;
 use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
+use crate::gang;
 use crate::gate::{Answer, Asker, Ended, Held};
 use crate::observer::{self, Turn};
 use crate::places::{OPENED, RESUMED};
@@ -65,7 +66,9 @@ impl Job {
         deadline_ns: u64,
     ) -> Self {
         add(&shared.counters.jobs, 1);
-        shared.gate().meet(&face);
+        if shared.gate().meet(&face) {
+            gang::join(py, &face);
+        }
         let mut job = Self {
             shared: Arc::clone(shared),
             face,
@@ -148,7 +151,9 @@ impl Job {
 
     /// Begins the next phase on the calling thread.
     pub fn resume(&mut self, py: Python<'_>, face: Arc<ThreadFace>) {
-        self.shared.gate().meet(&face);
+        if self.shared.gate().meet(&face) {
+            gang::join(py, &face);
+        }
         self.face = face;
         self.cpu = CpuMeter::of_this_thread();
         self.enter(py);
@@ -213,12 +218,17 @@ impl Job {
                     profile.should_probe_gil(),
                 )
             });
+        if weight == Weight::Native {
+            gang::go_away(&self.face);
+        }
         if !needs {
             if weight == Weight::Unknown {
                 add(&shared.counters.skipped_unknown, 1);
             }
             // What its owner calls light runs free whatever it costs, and what has no GIL takes nobody's turn.
-            self.free = mode == Mode::On && weight != Weight::Native && pin != Pin::Light;
+            self.free = mode == Mode::On
+                && weight != Weight::Native
+                && !matches!(pin, Pin::Light | Pin::Native);
             return;
         }
         self.totals.heavy += 1;
@@ -298,6 +308,7 @@ impl Job {
         let now_ns = clock::monotonic_ns();
         let burst_ns = self.burst(now_ns);
         boundaries::leave(py, &self.face);
+        gang::come_back(&self.face);
         if self.give_back() {
             self.shared.restore_interval(py);
         }
@@ -316,8 +327,10 @@ impl Job {
         if let Some(route) = &self.route {
             if self.shared.mode_of(route) != Mode::Off {
                 let rule = self.shared.rule();
+                let (looks, free) = self.face.take_looks();
                 let computes_with_gil = route.with(self.phase, |profile| {
                     profile.update(burst_ns, &rule);
+                    profile.looked(looks, free);
                     !profile.is_native()
                 });
                 if computes_with_gil {

@@ -91,6 +91,7 @@ impl Route {
         match self.pin.load(Ordering::Relaxed) {
             1 => Pin::Heavy,
             2 => Pin::Light,
+            3 => Pin::Native,
             _ => Pin::Auto,
         }
     }
@@ -101,6 +102,7 @@ impl Route {
             Pin::Auto => 0,
             Pin::Heavy => 1,
             Pin::Light => 2,
+            Pin::Native => 3,
         };
         self.pin.store(value, Ordering::Relaxed);
     }

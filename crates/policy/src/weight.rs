@@ -55,6 +55,8 @@ pub enum Pin {
     Heavy,
     /// Its phases never wait.
     Light,
+    /// Nor do these, and they compute without the GIL.
+    Native,
 }
 
 /// A job that has used this many times the CPU of a heavy phase is no quick request. With 1, requests of 4.8 ms in four
@@ -69,8 +71,12 @@ const MUCH_FRAC: f64 = 0.25;
 const CHANGED_AFTER: u32 = 32;
 /// Looks at the GIL before a phase may count as native.
 const NATIVE_LOOKS: u32 = 8;
-/// Looks at which both counts are halved.
-const LOOKS_WINDOW: u32 = 64;
+/// Part of them that must find it without the GIL, and below which it counts as native no longer: what computes half of
+/// its time without would change with each look.
+const NATIVE_FRAC: f64 = 0.7;
+const NATIVE_STAYS_FRAC: f64 = 0.5;
+/// Looks at which both counts are halved. With 64 the fraction of the same phase differed by 0.1 from run to run.
+const LOOKS_WINDOW: u32 = 256;
 /// One in this many runs of a native phase takes a permit all the same if one is free, so that a change is seen.
 const NATIVE_RECHECK: u64 = 16;
 /// One in this many waits for it: where permits are never free a change must be seen as well.
@@ -83,6 +89,7 @@ pub struct PhaseProfile {
     /// Looks by waiters at whether the GIL was free while this phase held a permit, and how often it was.
     looks: u32,
     free: u32,
+    native: bool,
     /// Samples in a row that contradict the present weight.
     contradicted: u32,
     /// Decided at the last update, so that asking costs nothing. The second: in a job that has computed for long.
@@ -100,6 +107,7 @@ impl PhaseProfile {
             free: free.min(looks).min(LOOKS_WINDOW),
             ..Self::default()
         };
+        profile.judge_native();
         profile.judge(rule);
         profile
     }
@@ -125,13 +133,16 @@ impl PhaseProfile {
         }
     }
 
-    /// Takes in one look by a waiter: was the GIL free while this phase was computing?
-    pub fn looked(&mut self, free: bool) {
-        self.looks += 1;
-        self.free += u32::from(free);
-        if self.looks >= LOOKS_WINDOW {
+    /// Takes in looks at a run while it computed, and how many of them found it without the GIL.
+    pub fn looked(&mut self, looks: u32, free: u32) {
+        self.looks += looks;
+        self.free += free;
+        while self.looks >= LOOKS_WINDOW {
             self.looks /= 2;
             self.free /= 2;
+        }
+        if looks > 0 {
+            self.judge_native();
         }
     }
 
@@ -143,11 +154,9 @@ impl PhaseProfile {
         };
         match pin {
             Pin::Light => Weight::Light,
-            Pin::Heavy if self.sketch.samples() < rule.learn_after => Weight::Heavy,
-            Pin::Heavy if self.sketch.quantile_ns(rule.quantile) > rule.heavy_ns / 4 => {
-                Weight::Heavy
-            }
-            Pin::Heavy => Weight::Light,
+            Pin::Heavy if self.is_no_trifle(rule) => Weight::Heavy,
+            Pin::Native if self.is_no_trifle(rule) => Weight::Native,
+            Pin::Heavy | Pin::Native => Weight::Light,
             Pin::Auto if self.sketch.samples() < rule.learn_after => Weight::Unknown,
             Pin::Auto if !over => Weight::Light,
             Pin::Auto if self.is_native() => Weight::Native,
@@ -157,14 +166,29 @@ impl PhaseProfile {
 
     /// Whether it computes without the GIL.
     pub fn is_native(&self) -> bool {
-        self.looks >= NATIVE_LOOKS && self.free * 10 >= self.looks * 7
+        self.native
+    }
+
+    /// Whether it may be more than a response's send.
+    fn is_no_trifle(&self, rule: &WeightRule) -> bool {
+        self.sketch.samples() < rule.learn_after
+            || self.sketch.quantile_ns(rule.quantile) > rule.heavy_ns / 4
+    }
+
+    fn judge_native(&mut self) {
+        let free = f64::from(self.free);
+        let least = match self.native {
+            true => NATIVE_STAYS_FRAC,
+            false => NATIVE_FRAC,
+        };
+        self.native = self.looks >= NATIVE_LOOKS && free >= f64::from(self.looks) * least;
     }
 
     /// Whether its next run, in such a job, asks for a permit.
     pub fn needs_permit(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> bool {
         match self.weight(rule, pin, attained_ns) {
             Weight::Heavy => true,
-            Weight::Native => self.sketch.samples() % NATIVE_RECHECK == 0,
+            Weight::Native => pin != Pin::Native && self.sketch.samples() % NATIVE_RECHECK == 0,
             Weight::Unknown | Weight::Light => false,
         }
     }
@@ -314,7 +338,7 @@ mod tests {
     #[test]
     fn a_phase_found_without_the_gil_needs_no_permit_but_is_checked_now_and_then() {
         let mut profile = after(&[40_000_000; 17]);
-        (0..10).for_each(|_| profile.looked(true));
+        (0..10).for_each(|_| profile.looked(1, 1));
         assert_eq!(profile.weight(&RULE, Pin::Auto, 0), Weight::Native);
         assert!(!profile.needs_permit(&RULE, Pin::Auto, 0));
         (0..15).for_each(|_| profile.update(40_000_000, &RULE));
@@ -322,10 +346,23 @@ mod tests {
     }
 
     #[test]
+    fn what_computes_half_of_its_time_without_the_gil_keeps_its_weight() {
+        let mut heavy = after(&[40_000_000; 17]);
+        (0..400).for_each(|_| heavy.looked(10, 6));
+        assert_eq!(heavy.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
+        let mut native = after(&[40_000_000; 17]);
+        native.looked(10, 8);
+        (0..400).for_each(|_| native.looked(10, 6));
+        assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Native);
+        (0..40).for_each(|_| native.looked(10, 4));
+        assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
+    }
+
+    #[test]
     fn a_check_of_a_native_phase_waits_for_its_permit_one_time_in_sixteen() {
         let mut profile = after(&[40_000_000; 16]);
         assert!(profile.waits_for_permit(&RULE, Pin::Auto, 0), "it is heavy");
-        (0..10).for_each(|_| profile.looked(true));
+        (0..10).for_each(|_| profile.looked(1, 1));
         let mut checks = Vec::new();
         for _ in 0..2 * NATIVE_WAIT {
             if profile.needs_permit(&RULE, Pin::Auto, 0) {
@@ -381,5 +418,8 @@ mod tests {
             after(&[40_000_000; 5]).weight(&RULE, Pin::Light, 0),
             Weight::Light
         );
+        let native = after(&[40_000_000; 16]);
+        assert_eq!(native.weight(&RULE, Pin::Native, 0), Weight::Native);
+        assert!(!native.needs_permit(&RULE, Pin::Native, 0));
     }
 }

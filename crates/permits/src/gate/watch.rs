@@ -14,6 +14,7 @@ use super::stopping::Due;
 use crate::boundaries;
 use crate::counters::{add, Counters};
 use crate::face::ThreadFace;
+use crate::gang;
 use crate::routes::Route;
 use greenlane_process::clock;
 use pyo3::Python;
@@ -157,17 +158,26 @@ impl Gate {
         counters: &Counters,
     ) -> u64 {
         add(&counters.looks, 1);
-        let Some((free, again)) = Python::try_attach(|_| {
-            let free = computes_meanwhile(face);
-            let again = learns.is_some_and(|(route, phase)| {
-                route.with(phase, |profile| {
-                    if busy {
-                        profile.looked(free);
-                    }
-                    profile.should_probe_gil()
-                })
-            });
-            (free, again)
+        let told = gang::watches();
+        let looked = || {
+            Python::try_attach(|_| {
+                let free = computes_meanwhile(face);
+                let again = learns.is_some_and(|(route, phase)| {
+                    route.with(phase, |profile| {
+                        if busy {
+                            profile.looked(1, u32::from(free));
+                        }
+                        profile.should_probe_gil()
+                    })
+                });
+                (free, again)
+            })
+        };
+        // Who watches the gang counts its looks itself, and needs no GIL for them. Ours would keep the holder from the core.
+        let Some((free, again)) = (if told {
+            Some((face.is_without(), true))
+        } else {
+            looked()
         }) else {
             return BEHIND_NS; // The interpreter is ending.
         };
@@ -190,7 +200,11 @@ impl Gate {
         if holder.lent != Lent::No {
             return 0;
         }
-        holder.found_free = if free { holder.found_free + 1 } else { 0 };
+        holder.found_free = match (free, told) {
+            (false, _) => 0,
+            (true, true) => AGREEING,
+            (true, false) => holder.found_free + 1,
+        };
         if busy && holder.found_free >= AGREEING {
             holder.look_at_ns = now_ns + RELEASED_LOOK_NS;
             let counter = &counters.lent_released;
@@ -199,6 +213,7 @@ impl Gate {
         }
         let pause_ns = match (free, busy) {
             (true, true) => SECOND_LOOK_NS,
+            _ if told => WATCH_NS,
             (_, false) => WATCH_NS,
             (false, true) => NEXT_LOOK_NS,
         };

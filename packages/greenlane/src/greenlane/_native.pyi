@@ -23,6 +23,7 @@ __all__ = [
     "Commons",
     "ControlSocket",
     "Descriptor",
+    "GangChoice",
     "GilLooks",
     "Inbox",
     "KeyLook",
@@ -54,6 +55,14 @@ __all__ = [
     "calls_state",
     "calls_uninstall",
     "die_with_parent",
+    "gang_freely",
+    "gang_join",
+    "gang_measure",
+    "gang_put_back",
+    "gang_see",
+    "gang_shown",
+    "gang_start",
+    "gang_stop",
     "guard_endings",
     "lead_to",
     "listen_to",
@@ -568,6 +577,55 @@ class Recorder:
 
         Index i of the last but one counts jobs of up to 2**(i/4) us.
         """
+
+def gang_start(cores: Sequence[int], always: bool) -> None:
+    """Let threads that run jobs from now on keep to one of `cores` (the process' own, preferred ones first).
+
+    While that pays and no other process needs the core; with `always`, whether it pays or not. Our
+    thread decides, which never takes the GIL; the first that runs a job starts it. Idempotent.
+    """
+
+def gang_stop() -> None:
+    """Let every thread use all cores again. Waits, without the GIL, some ms for our thread's end. Idempotent."""
+
+def gang_join() -> None:
+    """Let the calling thread keep to the core as one that runs jobs."""
+
+def gang_measure(cores: Sequence[int]) -> tuple[int, int, bool] | None:
+    """Give what waking a thread on another thread's core costs, and on another core, in ns, and whether one core pays.
+
+    Measured once a process, without the GIL, which takes some 50 ms; forked children know it. None: there are no two.
+    """
+
+def gang_shown() -> tuple[int | None, str, tuple[int, int, bool] | None]:
+    """Give the core in force, else None and why there is none ("" = nobody has decided), and what was measured."""
+
+def gang_freely(callable: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it; what this thread starts meanwhile uses all cores."""
+
+def gang_see(callable: object, rule: str) -> None:
+    """See a C function's calls, as `blocking_see` does: "freely" = as `gang_freely`; "asked" = it gives the cores of a
+    thread, all for one that keeps to one; "chosen" = it sets them, and that thread no longer keeps to one.
+
+    Raises:
+        ValueError: it is none that can be seen.
+    """
+
+def gang_put_back() -> None:
+    """See none of them from now on. Idempotent."""
+
+@final
+class GangChoice:
+    """The choice of a core by itself; see `greenlane_policy::gang`. Not for two threads at once."""
+
+    def __new__(cls, always: bool) -> GangChoice: ...
+    def look(self, cores: Sequence[tuple[int, float, bool]], ours_frac: float) -> int | None:
+        """Take in a look, one a second: (number, what others use of it, whether no other gang has it) of each core, and
+        what the gang uses of its own. Give the core to keep to; None = all.
+        """
+
+    def failed(self) -> None:
+        """Take note that the core could not be had."""
 
 @final
 class PermitQueue:

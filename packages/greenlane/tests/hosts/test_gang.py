@@ -1,138 +1,330 @@
-"""The setting `one_core`: a worker's threads keep to one core, and nothing else does."""
+"""The setting `cores`: threads that run jobs keep to one core, and nothing else does. Looked up in /proc."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.hosts.gunicorn_server import Server
 from tests.record.command import GREENLANE
 
+from greenlane.errors import SettingsError
+from greenlane.settings import Settings, load
+
 ALLOWED = sorted(os.sched_getaffinity(0))
 
-pytestmark = pytest.mark.skipif(
+needs_cores = pytest.mark.skipif(
     len(ALLOWED) == 1 or not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="one core, or no GIL"
 )
 
+_HEAD = f"""
+import ctypes, hashlib, json, multiprocessing, os, pickle, subprocess, sys, threading, time
+ALLOWED = {ALLOWED}
 
-def said(program: str) -> str:
-    command = [sys.executable, "-c", f"import os, threading\nfrom greenlane.threads.one_core import *\n{program}"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+def cores(thread=0, process="self"):
+    status = open(f"/proc/{{process}}/task/{{thread or threading.get_native_id()}}/status").read()
+    listed = status.partition("Cpus_allowed_list:")[2].split()[0].split(",")
+    ends = [[int(end) for end in part.split("-")] for part in listed]
+    return [core for first, *last in ends for core in range(first, (last or [first])[0] + 1)]
 
+def until(true):
+    end = time.monotonic() + 30
+    while not (found := true()) and time.monotonic() < end:
+        time.sleep(0.001)
+    return found
 
-def test_threads_started_afterwards_keep_to_it_and_others_do_not() -> None:
-    printed = said("""
-go, told = threading.Event(), []
-def tell():
-    go.wait()
-    told.append(len(os.sched_getaffinity(0)))
-before = threading.Thread(target=tell); before.start()
-core = keep_to_one_core()
-after = threading.Thread(target=tell); after.start()
-go.set(); after.join(); before.join()
-print(sorted(told), os.sched_getaffinity(0) == {core}, sorted(allowed_cores()))
-""")
-    assert printed == f"[1, {len(ALLOWED)}] True {ALLOWED}"
+from greenlane.settings import Settings
+from greenlane.wiring import gang, process
+running = process.start(Settings(cores="one"), host="wsgi")
+running.gather()
+"""
 
+#: Runs `work()` as a job of a gang of two threads; prints what it gives.
+_AS_JOB = """
+told, over = [], threading.Event()
 
-def test_what_is_forked_uses_all_again_and_so_does_what_is_started_inside_all_cores() -> None:
-    printed = said("""
-import subprocess, sys
-keep_to_one_core(), keep_to_one_core()
-if os.fork() == 0:
-    print(len(os.sched_getaffinity(0)), end=" ", flush=True)
-    os._exit(0)
-os.wait()
-program = [sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)), end=' ')"]
-with all_cores():
-    subprocess.run(program)
-print(len(os.sched_getaffinity(0)))
-""")
-    assert printed == f"{len(ALLOWED)} {len(ALLOWED)} 1"
-
-
-def test_all_threads_can_leave_it_but_one_that_chose_a_core_itself() -> None:
-    printed = said(f"""
-go, told = threading.Event(), []
-def tell(cores):
-    os.sched_setaffinity(0, cores or os.sched_getaffinity(0))
-    ready.release()
-    go.wait()
-    told.append(len(os.sched_getaffinity(0)))
-ready = threading.Semaphore(0)
-core = keep_to_one_core()
-threads = [threading.Thread(target=tell, args=[cores]) for cores in ((), (), {{*{ALLOWED}}} - {{core}})]
-for thread in threads: thread.start(); ready.acquire()
-threading.Thread(target=leave_one_core).start()
-while len(os.sched_getaffinity(0)) == 1: pass
-leave_one_core(); go.set()
-for thread in threads: thread.join()
-print(sorted(told) == sorted([{len(ALLOWED)}, {len(ALLOWED)}, {len(ALLOWED) - 1}]), sorted(allowed_cores()))
-""")
-    assert printed == f"True {ALLOWED}"
-
-
-def test_it_is_the_core_that_fewest_keep_to() -> None:
-    free = ALLOWED[0]
-    waits = [sys.executable, "-c", "import sys; print('here', flush=True); sys.stdin.read()"]
-    others = [
-        subprocess.Popen(["taskset", "-c", str(core), *waits], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for core in ALLOWED
-        for _ in range(4)
-        if core != free
-    ]
+def job(does):
+    assert running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, 0)
     try:
-        for other in others:
-            assert other.stdout is not None
-            assert other.stdout.readline() == "here\n"
-        assert said("print(keep_to_one_core())") == str(free)
+        does()
     finally:
-        for other in others:
-            other.communicate()
+        running.close()
+
+def first():
+    job(lambda: None)
+    over.wait()
+
+def second():
+    job(lambda: until(lambda: len(cores()) == 1))
+    job(lambda: told.append(work()))
+
+waits, works = threading.Thread(target=first), threading.Thread(target=second)
+waits.start(); works.start(); works.join(); over.set(); waits.join()
+print(json.dumps(told[0]))
+"""
 
 
+def run(program: str) -> Any:
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def in_a_job(work: str) -> Any:
+    """What `work`, the body of a function, gives in a member's job."""
+    body = "".join(f"    {line}\n" for line in work.strip().splitlines())
+    return run(f"{_HEAD}\ndef work():\n{body}\n{_AS_JOB}")
+
+
+@needs_cores
+@pytest.mark.slow
+def test_threads_that_run_jobs_keep_to_one_core_and_no_other_thread_does() -> None:
+    found = in_a_job("""
+until(lambda: sum(len(cores(thread)) == 1 for thread in os.listdir("/proc/self/task")) == 2)
+return [cores(), sorted(len(cores(thread)) for thread in os.listdir("/proc/self/task")), gang.shown()["core"]]
+""")
+    mine, everybody, shown = found
+    assert mine == [shown]
+    assert everybody == [1, 1, len(ALLOWED), len(ALLOWED)]  # two members, the main thread, ours
+
+
+@needs_cores
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "starts",
+    [
+        "subprocess.check_output([sys.executable, '-c', PROGRAM], text=True)",
+        "subprocess.check_output([sys.executable, '-c', PROGRAM], text=True, preexec_fn=lambda: None)",
+        "os.popen(f'{sys.executable} -c \"{PROGRAM}\"').read()",
+        "by_pipe(lambda write: os.waitpid(os.posix_spawn(sys.executable, [sys.executable, '-c', PROGRAM], os.environ,"
+        " file_actions=[(os.POSIX_SPAWN_DUP2, write, 1)]), 0))",
+        "by_pipe(lambda write: os.system(f'{sys.executable} -c \"{PROGRAM}\" >&{write}'))",
+        "by_pipe(fork)",
+        "by_pipe(lambda write: in_thread(lambda: os.write(write, str(cores()).encode())))",
+        "by_pipe(lambda write: in_thread(lambda: subprocess.run([sys.executable, '-c', PROGRAM], stdout=write)))",
+    ],
+)
+def test_what_a_job_starts_uses_all_cores(starts: str) -> None:
+    found = in_a_job(f"""
+PROGRAM = "import os; print(sorted(os.sched_getaffinity(0)))"
+def by_pipe(does):
+    read, write = os.pipe()
+    os.set_inheritable(write, True)
+    does(write)
+    os.close(write)
+    return open(read).read()
+def fork(write):
+    child = os.fork()
+    if child == 0:
+        os.write(write, str(cores()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+def in_thread(does):
+    thread = threading.Thread(target=does)
+    thread.start()
+    thread.join()
+before = cores()
+theirs = ({starts}).strip()
+running.close()
+running.open({{"REQUEST_METHOD": "GET", "PATH_INFO": "/"}}, 0)  # It may have computed without the GIL until now.
+return [before, theirs, cores()]
+""")
+    before, theirs, after = found
+    assert len(before) == 1
+    assert before == after
+    assert theirs == str(ALLOWED)
+
+
+@needs_cores
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_processes_of_multiprocessing_use_all_cores(method: str, tmp_path: Path) -> None:
+    (tmp_path / "counted.py").write_text("import os\ndef cores(_): return len(os.sched_getaffinity(0))\n")
+    found = in_a_job(f"""
+sys.path.append({str(tmp_path)!r})
+import counted
+with multiprocessing.get_context({method!r}).Pool(1) as pool:
+    return pool.map(counted.cores, [0]) + [len(cores())]
+""")
+    assert found == [len(ALLOWED), 1]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_threads_that_native_code_starts_are_set_free() -> None:
+    found = in_a_job("""
+libc = ctypes.CDLL(None)
+started = ctypes.c_ulong()
+pause = ctypes.cast(libc.pause, ctypes.c_void_p)
+before = set(os.listdir("/proc/self/task"))
+assert libc.pthread_create(ctypes.byref(started), None, pause, None) == 0
+(thread,) = set(os.listdir("/proc/self/task")) - before
+return until(lambda: cores(thread) == ALLOWED)
+""")
+    assert found is True
+
+
+@needs_cores
+@pytest.mark.slow
+def test_who_counts_cores_is_told_all_of_them() -> None:
+    found = in_a_job("""
+count = getattr(os, "process_cpu_count", lambda: len(os.sched_getaffinity(0)))
+threads = [0, os.getpid(), threading.get_native_id()]
+told = [sorted(os.sched_getaffinity(thread)) for thread in threads]
+return [len(cores()), told, count(), pickle.loads(pickle.dumps(os.sched_getaffinity)) is os.sched_getaffinity,
+    os.sched_getaffinity.__name__, type(os.sched_getaffinity).__name__]
+""")
+    assert found == [1, [ALLOWED] * 3, len(ALLOWED), True, "sched_getaffinity", "builtin_function_or_method"]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_a_thread_whose_cores_the_program_sets_keeps_those() -> None:
+    found = in_a_job("""
+other = next(core for core in ALLOWED if core != cores()[0])
+os.sched_setaffinity(0, {other})
+running.close()
+running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, 0)
+until(lambda: False) if len(ALLOWED) == 0 else time.sleep(0.6)  # two looks of our thread
+return [cores() == [other], sorted(os.sched_getaffinity(0)) == [other]]
+""")
+    assert found == [True, True]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_who_computes_without_the_gil_uses_all_cores_meanwhile() -> None:
+    found = in_a_job("""
+data, mine, seen, over = bytes(64 << 20), threading.get_native_id(), [], threading.Event()
+def look():
+    while not over.is_set():
+        seen.append(len(cores(mine)))
+        time.sleep(0.001)
+looks = threading.Thread(target=look)
+looks.start()
+end = time.monotonic() + 30
+while len(ALLOWED) not in seen and time.monotonic() < end:
+    hashlib.sha256(data).digest()
+over.set()
+looks.join()
+running.close()
+running.open({"REQUEST_METHOD": "GET", "PATH_INFO": "/"}, 0)
+return [len(ALLOWED) in seen, len(cores())]
+""")
+    assert found == [True, 1]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_off_and_detach_let_all_use_all_and_on_gathers_them_again() -> None:
+    found = in_a_job("""
+def kept():
+    return sum(len(cores(thread)) == 1 for thread in os.listdir("/proc/self/task"))
+def names():
+    return [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
+until(lambda: kept() == 2)
+told = []
+running.set_mode("off")
+told.append([kept(), "greenlane-gang" in names(), gang.shown()["why"]])
+running.set_mode("on")
+told.append(until(lambda: kept() == 2))
+running.stop()
+told.append([kept(), "greenlane-gang" in names()])
+return told
+""")
+    assert found == [[0, False, "mode off"], True, [0, False]]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_a_forked_child_has_a_gang_of_its_own() -> None:
+    found = in_a_job("""
+read, write = os.pipe()
+child = os.fork()
+if child == 0:
+    running.close()
+    first = len(cores())
+    threads = [threading.Thread(target=lambda: (job(lambda: None), until(lambda: len(cores()) == 1))) for _ in "ab"]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    os.write(write, json.dumps([first, gang.shown()["core"] in ALLOWED]).encode())
+    os._exit(0)
+os.waitpid(child, 0)
+return [json.loads(os.read(read, 100)), len(cores())]
+""")
+    assert found == [[len(ALLOWED), True], 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "why"), [({"cores": "all"}, "cores = all"), ({"cores": "one", "mode": "observe"}, "mode observe")]
+)
+def test_it_says_why_there_is_none(settings: dict[str, str], why: str) -> None:
+    found = run(f"""
+import json
+from greenlane.settings import Settings
+from greenlane.wiring import gang, process
+process.start(Settings(**{settings!r}), host="wsgi").gather()
+print(json.dumps(gang.shown()))
+""")
+    assert found == {"core": None, "why": why, "one_core_us": None, "two_cores_us": None}
+
+
+def test_the_setting_of_before_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match=r"one_core.*\n.*cores = one"):
+        load({"one_core": True}, environ={})
+    with pytest.raises(SettingsError, match=r"GREENLANE_ONE_CORE.*\n.*cores = one"):
+        load(environ={"GREENLANE_ONE_CORE": "true"})
+    assert Settings().cores == "auto"
+
+
+@needs_cores
+@pytest.mark.slow
+def test_a_hand_over_is_measured() -> None:
+    one_ns, two_ns, _ = run("import json; from greenlane.wiring import gang; print(json.dumps(gang.measured()))")
+    assert 0 < one_ns < 1_000_000_000
+    assert 0 < two_ns < 1_000_000_000
+
+
+@needs_cores
+@pytest.mark.slow
 def test_worker_processes_and_placed_threads_use_all_and_the_number_of_cores_stays(tmp_path: Path) -> None:
-    (tmp_path / "counted.py").write_text("import os\ndef cores(): return len(os.sched_getaffinity(0))\n")
-    printed = said(f"""
-import sys
+    (tmp_path / "counted.py").write_text(
+        "import threading\ndef cores():\n"
+        "    status = open(f'/proc/self/task/{threading.get_native_id()}/status').read()\n"
+        "    return status.partition('Cpus_allowed_list:')[2].split()[0]\n"
+    )
+    found = in_a_job(f"""
 sys.path.append({str(tmp_path)!r})
 import greenlane
-from counted import cores
+from counted import cores as listed
 from greenlane.policy.cores import usable_cores
-was = usable_cores()
-keep_to_one_core()
-print(usable_cores() == was, end=" ")
-for place in ("thread", "process"):
-    print(greenlane.run(greenlane.placed(placement=place, name=place)(cores)), end=" ")
-print(cores())
+return [usable_cores(), greenlane.run(greenlane.placed(placement="process", name="process")(listed)), len(cores())]
 """)
-    assert printed == f"True {len(ALLOWED)} {len(ALLOWED)} 1"
+    usable, process, here = found
+    listed = subprocess.check_output(["grep", "Cpus_allowed_list", "/proc/self/status"], text=True).split()[1]
+    assert (usable, process, here) == (len(ALLOWED), listed, 1)
 
 
+@needs_cores
 @pytest.mark.system
-def test_each_worker_of_gunicorn_keeps_to_a_core_and_its_log_says_which(gunicorn: Callable[..., Server]) -> None:
-    server = gunicorn("--workers", "2", one_core=True)
-    server.process.wait_output(r"(?s)threads keep to core \d+.*threads keep to core \d+")
-    cores = set(re.findall(r"threads keep to core (\d+)", server.process.output))
-    answers = {server.get("/cores").text for _ in range(20)}
-    assert answers <= {f"[{core}] {ALLOWED}" for core in cores}
-
-
-@pytest.mark.system
-def test_mode_off_undoes_it_in_a_worker_that_runs(gunicorn: Callable[..., Server], tmp_path: Path) -> None:
-    server = gunicorn(one_core=True, control_dir=tmp_path)
-    assert re.fullmatch(rf"\[\d+\] {re.escape(str(ALLOWED))}", server.get("/cores").text)
+def test_a_worker_of_gunicorn_keeps_to_a_core_and_mode_off_undoes_it(
+    gunicorn: Callable[..., Server], tmp_path: Path
+) -> None:
+    server = gunicorn(cores="one", control_dir=tmp_path)
+    answer = ""
+    for _ in range(2000):
+        answer = server.get("/cores").text
+        if re.fullmatch(rf"\[\d+\] {re.escape(str(ALLOWED))}", answer):
+            break
+    assert re.fullmatch(rf"\[\d+\] {re.escape(str(ALLOWED))}", answer)
     subprocess.run([*GREENLANE, "mode", "off", "--control-dir", str(tmp_path)], check=True, timeout=60)
     assert server.get("/cores").text == f"{ALLOWED} {ALLOWED}"
-
-
-@pytest.mark.system
-def test_by_default_it_keeps_to_none(gunicorn: Callable[..., Server]) -> None:
-    server = gunicorn()
-    assert server.get("/cores").text == f"{ALLOWED} {ALLOWED}"
-    assert "keep to core" not in server.process.output

@@ -18,9 +18,8 @@ from celery.concurrency.base import BasePool
 from greenlane._native import Upstreams
 from greenlane.errors import HostError
 from greenlane.settings import load
-from greenlane.threads.one_core import keep_as_set
 from greenlane.threads.unpatched import threads_are_green
-from greenlane.wiring import process
+from greenlane.wiring import gang, process
 from greenlane_work.keys import KeyFunction, key_function, order_function
 from greenlane_work.limits import UpstreamRule, shared_limits
 from greenlane_work.settings import WorkSettings
@@ -102,8 +101,10 @@ class Pool(BasePool):  # type: ignore[misc]
         self.ending.listen()
         # The one process that there is: programs connect here to what no fork may inherit.
         signals.worker_process_init.send(sender=self._hostname)
-        if not self.is_green:
-            keep_as_set(self.flow.settings, _log.info)
+        running = process.running()
+        if running is not None and not self.is_green:
+            running.gather()
+            gang.join()  # It hands out orders.
         # The app and its modules stay: the collector need not look at them again for every some hundred orders.
         gc.collect()
         gc.freeze()
@@ -112,6 +113,7 @@ class Pool(BasePool):  # type: ignore[misc]
         """Wait for what runs, bounded."""
         self.ending.wait(self.flow, getattr(self.flow.consumer, "connection", None))
         self.flow.close()
+        gang.stop("the worker has ended")  # Celery may put another program in its place.
         code = self.ending.exit_code
         signals.worker_process_shutdown.send(sender=self._hostname, pid=os.getpid(), exitcode=code)
 

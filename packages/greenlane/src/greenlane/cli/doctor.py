@@ -48,6 +48,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         rows.append(_row("settings", functools.partial(_changed, settings)))
         rows.append(_row("learned file", functools.partial(check_learned_file, settings)))
         rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
+        rows.append(_row("cores", functools.partial(check_cores, settings)))
     if arguments.json and not arguments.passed_on:
         output.document("doctor", rows)
     elif not arguments.json:
@@ -129,6 +130,23 @@ def check_control_dir(settings: Settings) -> str:
         return "none set: `greenlane top` and `greenlane mode` cannot reach the service"
     check_directory(settings.control_dir)
     return settings.control_dir
+
+
+def check_cores(settings: Settings) -> str:
+    """What handing the GIL to another thread costs on this machine, and whether threads would keep to one core."""
+    from greenlane.wiring import gang
+
+    refusal = gang.refusal(settings.cores)
+    measured = gang.measured()
+    if measured is None:
+        return f"threads that run jobs use all: {refusal}"
+    one_ns, two_ns, pays = measured
+    cost = f"a hand-over costs {one_ns / 1000:.0f} us on one core, {two_ns / 1000:.0f} on two"
+    if pays and "hypervisor" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace"):
+        cost += " (a virtual machine: `haltpoll` on its host or as its cpuidle governor makes it cheaper)"
+    if refusal or not (pays or settings.cores == "one"):
+        return f"{cost}: threads that run jobs use all: {refusal or 'one core saves too little'}"
+    return f"{cost}: threads that run jobs keep to one while nobody else needs it"
 
 
 COMMAND: Final = Command(

@@ -60,6 +60,7 @@ class Greenlane:
         self.app = app
         self._route = route
         self._running = process.start(settings, host="wsgi", worker_index=os.getpid())
+        self._running.gather()
         self._limited = self._running.limits.any
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:

@@ -75,11 +75,16 @@ SERVERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("logconfig", "log_config"), _CONFIGURED),
     "fd": "let systemd pass the socket, and name its address in `bind`",
 }
+#: Our own of before.
+_REMOVED: Final[Mapping[str, str]] = {
+    "one_core": "set `cores = one`, or leave it out: `auto` keeps to one core while that pays",
+}
 
 
 def elsewhere(word: str) -> str:
-    """What stands for another server's setting or flag, "" = it is none."""
-    return SERVERS.get(word.lower().lstrip("-").replace("-", "_"), "")
+    """What stands for another server's setting or flag, or one of before, "" = it is none."""
+    name = word.lower().lstrip("-").replace("-", "_")
+    return SERVERS.get(name, "") or _REMOVED.get(name, "")
 
 
 def unknown(name: str, value: object, key: str, among: Iterable[str], *, attempted: str, hint: str) -> SettingsError:

@@ -24,8 +24,9 @@ _WARNS: Final = bool(sys.version_info >= (3, 12))
 _CONTROL: Final = b"greenlane-control"[:15]
 #: From 3.14 on a thread has its Python name there before it is started for its starter, so before it can mark itself.
 _LEARNED: Final = b"greenlane-learned"[:15]
+_GANG: Final = b"greenlane-gang"
 #: Ours, by their names in the kernel, which keeps 15 bytes of a name.
-_OURS: Final = frozenset({b"greenlane-writer"[:15], b"greenlane-sampler"[:15], _CONTROL, _LEARNED})
+_OURS: Final = frozenset({b"greenlane-writer"[:15], b"greenlane-sampler"[:15], _CONTROL, _LEARNED, _GANG})
 _TASKS: Final = "/proc/self/task"
 #: More threads than this are not all ours: nobody needs to look.
 _MOST: Final = 8

@@ -26,8 +26,8 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
 from greenlane.threads import fork_warning
-from greenlane.threads.one_core import leave_one_core
 from greenlane.threads.unpatched import signals_blocked
+from greenlane.wiring import gang
 
 __all__ = [
     "LANE_KEY",
@@ -119,6 +119,8 @@ class Running:
         self._lanes_from_front = False
         self._learned_path = Path(settings.learned_file) if settings.learned_file else None
         self._restore()
+        self._gathers = False
+        self._stopped = False
         self._allowance_ms = settings.preempt_ms
         self._stops = False
         self._observer = _Observer(self._permits, self._rules, settings.max_routes)
@@ -145,11 +147,11 @@ class Running:
         #: first phase may wait, bounded, for a permit. False: the thread runs a job already and this one belongs to it,
         #: or the mode is off. Do not close then.
         self.open: Callable[[dict[str, object], int], bool] = self._permits.open_request
-        self._stopped = False
         self._asleep = False
         self._stopping = threading.Event()
         self._start_saver()
         _set_fork_hooks()
+        self.gang = gang.shown
         self.close = self._permits.close
         self.deadline_ns = self._permits.deadline_ns
         self.pause = self._permits.pause
@@ -192,8 +194,7 @@ class Running:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on".
 
-        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own, and
-        lets threads that keep to one core (`one_core`) use all, for good.
+        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own.
         """
         self._permits.set_mode(mode, route)
         self._own_modes = self._own_modes or route is not None
@@ -201,6 +202,21 @@ class Running:
             self._give_probes()
         else:
             self._take_probes()
+        self._gather()
+
+    def gather(self) -> None:
+        """Let threads that run jobs keep to one core, as the setting `cores` and the mode say. Idempotent."""
+        if not self._gathers:
+            self._gathers = True
+            self._gather()
+
+    def _gather(self) -> None:
+        if not self._gathers:
+            return
+        if self.mode() == "on" and not self._stopped:
+            gang.start(self.settings)
+        else:
+            gang.stop(f"mode {self.mode()}")
 
     def set_preempt(self, allowance_ms: float) -> bool:
         """Stop phases over this allowance from now on; 0 = never. False: this CPython cannot stop threads."""
@@ -259,6 +275,7 @@ class Running:
         self._permits.set_mode("off")
         phase.withdraw(self._permits)
         self._take_probes()
+        self._gather()
         self._stopping.set()
         self._save_quietly()
         atexit.unregister(self._save_quietly)
@@ -279,7 +296,6 @@ class Running:
         self._preempt(on=True)
 
     def _take_probes(self) -> None:
-        leave_one_core()
         self._preempt(on=False)
         phase.unsubscribe(self._observer)
         for each in self._host_probes:

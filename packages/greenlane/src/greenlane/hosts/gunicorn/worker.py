@@ -44,8 +44,7 @@ from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
 from greenlane.hosts.pool import Pool
 from greenlane.probes import explain_gevent
-from greenlane.threads.one_core import keep_as_set
-from greenlane.wiring import process
+from greenlane.wiring import gang, process
 from greenlane.wiring.process import LANE_KEY
 
 if TYPE_CHECKING:
@@ -131,7 +130,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serve until told to stop."""
-        keep_as_set(self.running.settings, self.log.info)
+        self.running.gather()
+        gang.join()  # It hands out requests.
         try:
             front = self._make_front()
         except Exception:
