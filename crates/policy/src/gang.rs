@@ -11,8 +11,8 @@ pub struct HandOver {
     pub two_cores_ns: u64,
 }
 
-/// A saving below this is not worth a core's being full: some 4,000 hand-overs a second are 6 % of a core then. Arbitrary.
-const LEAST_SAVING_NS: u64 = 15_000;
+/// A saving below this is not worth a core's being full: some 4,000 hand-overs a second are 4 % of a core then. Arbitrary.
+const LEAST_SAVING_NS: u64 = 10_000;
 
 impl HandOver {
     /// Whether keeping to one core saves anything on this machine.

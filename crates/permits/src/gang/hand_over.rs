@@ -12,9 +12,9 @@ use std::time::Duration;
 /// What has been measured: one core, two cores; 0 = not yet. A forked child knows it, too.
 static KNOWN: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 /// How long each computes before it wakes the other one: a core sleeps the deeper the longer it is idle.
-const COMPUTES_NS: u64 = 300_000;
+const COMPUTES_NS: u64 = 1_000_000;
 /// Hand-overs of a round, and rounds. The places take turns: something else may use a core for a while.
-const EACH: usize = 12;
+const EACH: usize = 6;
 const ROUNDS: usize = 6;
 /// A hand-over that takes longer is over: the machine has other things to do.
 const PATIENCE: Duration = Duration::from_millis(20);
@@ -29,7 +29,7 @@ pub fn known() -> Option<HandOver> {
     }
 }
 
-/// Measures on the first two of `cores`; None: there are fewer, or no thread could be started. Some 50 ms.
+/// Measures on the first two of `cores`; None: there are fewer, or no thread could be started. Some 70 ms.
 pub fn measure(cores: &[u32]) -> Option<HandOver> {
     let &[first, second, ..] = cores else {
         return None;

@@ -24,12 +24,14 @@ use greenlane_policy::gang::HandOver;
 use greenlane_process::affinity::{threads, Cores};
 use greenlane_process::{forks, signals};
 use pyo3::Python;
-use state::{locked, rule, Rule, State, CLAIM, CORE, RULE, WANTED};
+use state::{is_back, locked, rule, Rule, State, CLAIM, CORE, RULE, WANTED};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 
 pub use state::in_force;
 
+/// A thread by itself hands nothing on.
+const FEWEST: usize = 2;
 static FORKS: Once = Once::new();
 
 /// What there is to show.
@@ -57,10 +59,7 @@ pub fn start(py: Python<'_>, cores: Vec<u32>, always: bool) {
     };
     RULE.store(Box::into_raw(Box::new(rule)), Ordering::Release);
     WANTED.store(true, Ordering::SeqCst);
-    let mut state = locked();
-    if !state.arrived.is_empty() {
-        watch(&mut state);
-    }
+    watch(&mut locked());
 }
 
 /// From now on every thread uses all cores, also those that came to keep to one by a member. Waits for the watcher's end.
@@ -123,6 +122,7 @@ pub fn go_away(face: &ThreadFace) {
 /// Such a phase ends, or one that was found to.
 pub fn come_back(face: &ThreadFace) {
     if face.part() == Part::Away && face.changes_part(Part::Away, Part::Member) {
+        is_back();
         keep();
     }
 }
@@ -185,7 +185,7 @@ pub fn allowed() -> Option<&'static Cores> {
     rule().map(|rule| &rule.allowed)
 }
 
-/// Measures what a hand-over costs, once a process; forked children know it. Some 50 ms without the GIL.
+/// Measures what a hand-over costs, once a process; forked children know it. Some 70 ms without the GIL.
 pub fn measure(cores: &[u32]) -> Option<HandOver> {
     hand_over::known().or_else(|| hand_over::measure(cores))
 }
@@ -211,7 +211,7 @@ fn keep() {
 }
 
 fn watch(state: &mut State) {
-    if state.watcher.is_none() {
+    if state.watcher.is_none() && state.arrived.len() >= FEWEST {
         let thread = std::thread::Builder::new()
             .name("greenlane-gang".into())
             .stack_size(256 * 1024);

@@ -6,12 +6,14 @@ use crate::face::ThreadFace;
 use greenlane_process::affinity::Cores;
 use greenlane_process::forks;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 /// The core in force; -1 = none.
 pub static CORE: AtomicI32 = AtomicI32::new(-1);
+/// How many members are away, counted again now and then: some end there.
+pub static AWAY: AtomicUsize = AtomicUsize::new(0);
 /// Whether threads join.
 pub static WANTED: AtomicBool = AtomicBool::new(false);
 /// The socket that makes the core this process' own; -1 = none.
@@ -50,12 +52,21 @@ pub fn in_force() -> Option<u32> {
 }
 
 impl Rule {
-    /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms.
+    /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms. Where as many
+    /// are away as there are others, the kernel shares them out.
     pub fn send_away(&self, thread: i32, core: u32) {
         let others = self.cores.iter().copied().filter(|&other| other != core);
-        Cores::of(others).give_to(thread);
+        if AWAY.fetch_add(1, Ordering::Relaxed) + 1 < self.cores.len() {
+            Cores::of(others).give_to(thread);
+        }
         self.allowed.give_to(thread);
     }
+}
+
+/// One of them is back.
+pub fn is_back() {
+    let less = |away: usize| away.checked_sub(1);
+    let _ = AWAY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
 }
 
 pub fn rule() -> Option<&'static Rule> {

@@ -4,7 +4,6 @@ use super::state::CLAIM;
 use greenlane_policy::gang::Core;
 use greenlane_process::affinity::busy_ns;
 use std::collections::HashMap;
-use std::io;
 use std::mem::{size_of, zeroed};
 use std::sync::atomic::Ordering;
 
@@ -48,48 +47,61 @@ impl Usage {
 /// socket of a name without a file, seen by all processes of this network namespace.
 pub fn claim(core: u32) -> bool {
     give_up_claim();
-    match socket_of(core) {
-        Ok(socket) => {
-            CLAIM.store(socket, Ordering::SeqCst);
-            true
-        }
-        Err(_) => false,
-    }
+    let socket = Name::of_core(core);
+    let taken = socket.is_some();
+    CLAIM.store(socket.map_or(-1, Name::into_descriptor), Ordering::SeqCst);
+    taken
 }
 
 pub fn give_up_claim() {
-    close(CLAIM.swap(-1, Ordering::SeqCst));
+    drop(Name(CLAIM.swap(-1, Ordering::SeqCst)));
 }
 
 /// Whether no process has it.
 pub fn is_free(core: u32) -> bool {
-    socket_of(core).map(close).is_ok()
+    Name::of_core(core).is_some()
 }
 
-fn socket_of(core: u32) -> io::Result<i32> {
-    let name = format!("greenlane-core-{core}");
-    // SAFETY: the address is a local that is filled up to the length that is told; its first byte stays 0.
-    unsafe {
-        let socket = libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
-        let mut address: libc::sockaddr_un = zeroed();
-        address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-        for (place, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-            *place = byte as libc::c_char;
+/// Keeps other processes from measuring at the same time; None: one does.
+pub fn alone() -> Option<Name> {
+    Name::of("greenlane-hand-over")
+}
+
+/// A socket's name, which is this process' own as long as the socket is open.
+pub struct Name(i32);
+
+impl Name {
+    fn of_core(core: u32) -> Option<Self> {
+        Self::of(&format!("greenlane-core-{core}"))
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        // SAFETY: the address is a local that is filled up to the length that is told; its first byte stays 0.
+        unsafe {
+            let flags = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
+            let socket = Self(libc::socket(libc::AF_UNIX, flags, 0));
+            let mut address: libc::sockaddr_un = zeroed();
+            address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+            for (place, byte) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+                *place = byte as libc::c_char;
+            }
+            let length = size_of::<libc::sa_family_t>() + 1 + name.len();
+            let bound = libc::bind(socket.0, (&raw const address).cast(), length as u32);
+            (bound == 0).then_some(socket)
         }
-        let length = size_of::<libc::sa_family_t>() + 1 + name.len();
-        if socket < 0 || libc::bind(socket, (&raw const address).cast(), length as u32) != 0 {
-            let error = io::Error::last_os_error();
-            close(socket);
-            return Err(error);
-        }
-        Ok(socket)
+    }
+
+    fn into_descriptor(self) -> i32 {
+        std::mem::ManuallyDrop::new(self).0
     }
 }
 
-fn close(socket: i32) {
-    if socket >= 0 {
-        // SAFETY: our own, closed once.
-        unsafe { libc::close(socket) };
+impl Drop for Name {
+    fn drop(&mut self) {
+        if self.0 >= 0 {
+            // SAFETY: our own, closed once.
+            unsafe { libc::close(self.0) };
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 //! | second | looks at the cores: gathers, moves, disbands |
 
 use super::hand_over;
-use super::state::{in_force, locked, rule, Rule, CORE, WANTED};
+use super::state::{in_force, is_back, locked, rule, Rule, AWAY, CORE, WANTED};
 use super::usage::{self, Usage};
 use crate::face::{Part, ThreadFace};
 use greenlane_interpreter::gil;
@@ -41,8 +41,6 @@ const LOOK: Duration = Duration::from_micros(60);
 const LONGEST_LOOK_NS: u64 = 400_000;
 const LOOKS: u32 = 20;
 
-/// A thread by itself hands nothing on.
-const FEWEST: usize = 2;
 /// Ticks after which a member that is away and sleeps keeps to the core again.
 const STILL: u32 = 5;
 /// Ticks in a row that must find that it needs the GIL after all.
@@ -185,12 +183,10 @@ impl Watch {
                 continue;
             }
             member.still = 0;
-            let holds = gil::holder() == Some(face.state());
-            let free = !holds && computes_without(&face);
-            if !holds && !free {
+            let Some(free) = computes_without(&face) else {
                 pause_ns = SOON_NS;
                 continue;
-            }
+            };
             face.look(free);
             member.held = if free { 0 } else { member.held + 1 };
             match (is_away, in_force()) {
@@ -223,6 +219,8 @@ impl Watch {
             .filter(is_one)
             .map(|member| member.thread)
             .collect();
+        let away = faces_of(&self.members).filter(|face| face.part() == Part::Away);
+        AWAY.store(away.count(), Ordering::Relaxed);
         let Some(core) = in_force() else {
             return;
         };
@@ -264,9 +262,6 @@ impl Watch {
     // -- which core
 
     fn look_at_cores(&mut self, now_ns: u64) {
-        if self.choice.current().is_none() && self.members.len() < FEWEST {
-            return;
-        }
         let took_ns = now_ns.saturating_sub(self.usage.at_ns()).max(1);
         let ours_ns = self.ours_ns();
         let mut cores = self.usage.look(now_ns, &self.rule.cores, &ours_ns);
@@ -285,7 +280,7 @@ impl Watch {
     }
 
     /// Whether one core saves anything on this machine, which is measured first: on two cores that are idle, since only
-    /// those sleep, but not later than after some looks.
+    /// those sleep, but not later than after some looks, and by one process at a time.
     fn pays(&mut self, now_ns: u64, cores: &[Core]) -> bool {
         if self.choice.current().is_some() {
             return true;
@@ -296,13 +291,16 @@ impl Watch {
             .all(|core| core.foreign_frac < IDLE_FRAC);
         self.unmeasured += 1;
         if now_ns >= self.measure_ns && (idle || self.unmeasured >= MOST_UNMEASURED) {
-            hand_over::measure(&self.rule.cores);
-            self.unmeasured = 0;
-            self.measure_ns = now_ns + AGAIN_NS;
+            if let Some(_alone) = usage::alone() {
+                hand_over::measure(&self.rule.cores);
+                self.unmeasured = 0;
+                self.measure_ns = now_ns + AGAIN_NS;
+            }
         }
-        let pays = hand_over::known().is_some_and(HandOver::pays);
+        let known = hand_over::known();
+        let pays = known.is_some_and(HandOver::pays);
         if !pays {
-            locked().why = match hand_over::known() {
+            locked().why = match known {
                 Some(_) => "a hand-over costs about the same on two cores",
                 None => "what a hand-over costs is not measured yet",
             };
@@ -371,10 +369,15 @@ impl Watch {
     }
 }
 
+fn faces_of(members: &[Member]) -> impl Iterator<Item = Arc<ThreadFace>> + '_ {
+    members.iter().filter_map(|member| member.face.upgrade())
+}
+
 impl Rule {
     /// A member that was away keeps to the core again.
     fn fetch(&self, face: &ThreadFace) {
         if face.changes_part(Part::Away, Part::Member) {
+            is_back();
             in_force()
                 .map_or(self.allowed, Cores::one)
                 .give_to(face.thread());
@@ -389,23 +392,22 @@ impl Rule {
     }
 }
 
-/// Whether the clock of a thread runs that has not the GIL. A thread that waits for the GIL sleeps, or gets it soon.
-fn computes_without(face: &ThreadFace) -> bool {
+/// Whether the clock of a thread runs while it has not the GIL, or while it has; None: it does not run for long enough. A
+/// thread that waits for the GIL sleeps, or gets it soon.
+fn computes_without(face: &ThreadFace) -> Option<bool> {
     if !face.is_runnable() {
-        return false;
+        return None;
     }
     let read_ns = || clock::read(face.cpu_clock()).unwrap_or(0);
+    let has_gil = || gil::holder() == Some(face.state());
     for _ in 0..LOOKS {
-        let (from_ns, before_ns) = (clock::monotonic_ns(), read_ns());
+        let (from_ns, before_ns, held) = (clock::monotonic_ns(), read_ns(), has_gil());
         sleep(LOOK);
         let used_ns = read_ns().saturating_sub(before_ns);
         let took_ns = clock::monotonic_ns() - from_ns;
-        if gil::holder() == Some(face.state()) {
-            return false;
-        }
-        if took_ns <= LONGEST_LOOK_NS && used_ns * 2 >= took_ns {
-            return true;
+        if has_gil() == held && took_ns <= LONGEST_LOOK_NS && used_ns * 2 >= took_ns {
+            return Some(!held);
         }
     }
-    false
+    None
 }

@@ -582,7 +582,7 @@ def gang_start(cores: Sequence[int], always: bool) -> None:
     """Let threads that run jobs from now on keep to one of `cores` (the process' own, preferred ones first).
 
     While that pays and no other process needs the core; with `always`, whether it pays or not. Our
-    thread decides, which never takes the GIL; the first that runs a job starts it. Idempotent.
+    thread decides, which never takes the GIL; the second that runs a job starts it. Idempotent.
     """
 
 def gang_stop() -> None:
@@ -594,7 +594,7 @@ def gang_join() -> None:
 def gang_measure(cores: Sequence[int]) -> tuple[int, int, bool] | None:
     """Give what waking a thread on another thread's core costs, and on another core, in ns, and whether one core pays.
 
-    Measured once a process, without the GIL, which takes some 50 ms; forked children know it. None: there are no two.
+    Measured once a process, without the GIL, which takes some 70 ms; forked children know it. None: there are no two.
     """
 
 def gang_shown() -> tuple[int | None, str, tuple[int, int, bool] | None]:

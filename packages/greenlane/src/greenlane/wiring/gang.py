@@ -70,7 +70,7 @@ def join() -> None:
 def measured() -> tuple[int, int, bool] | None:
     """Give what a hand-over costs on one core and on two (ns), and whether one core pays; None: there are no two.
 
-    Measured once a process, which takes some 50 ms without the GIL; forked children know it.
+    Measured once a process, which takes some 70 ms without the GIL; forked children know it.
     """
     return _native.gang_measure(_cores())
 
