@@ -50,8 +50,9 @@ struct Member {
     face: Weak<ThreadFace>,
     thread: i32,
     cpu_ns: u64,
-    /// At the last look at the cores.
+    /// At the last look at the cores; and what of the CPU since then was seen to be used on the gang's core.
     second_ns: u64,
+    kept_ns: u64,
     /// Ticks in a row without CPU, and with the GIL.
     still: u32,
     held: u32,
@@ -145,6 +146,7 @@ impl Watch {
                 face,
                 cpu_ns,
                 second_ns: cpu_ns,
+                kept_ns: 0,
                 still: 0,
                 held: 0,
             });
@@ -175,6 +177,7 @@ impl Watch {
             let used_ns = cpu_ns.saturating_sub(member.cpu_ns);
             member.cpu_ns = cpu_ns;
             let is_away = face.part() == Part::Away;
+            member.kept_ns += if is_away { 0 } else { used_ns };
             if used_ns < MUCH_NS {
                 member.still = if is_away { member.still + 1 } else { 0 };
                 if member.still >= STILL && !face.is_runnable() {
@@ -298,9 +301,12 @@ impl Watch {
             }
         }
         let known = hand_over::known();
-        let pays = known.is_some_and(HandOver::pays);
+        // Work without the GIL could not be told from other work.
+        let sees = gil::holder().is_some();
+        let pays = sees && known.is_some_and(HandOver::pays);
         if !pays {
             locked().why = match known {
+                _ if !sees => "it cannot be seen who has the GIL in this CPython",
                 Some(_) => "a hand-over costs about the same on two cores",
                 None => "what a hand-over costs is not measured yet",
             };
@@ -309,7 +315,8 @@ impl Watch {
     }
 
     /// What the members have used of each core since the last look. Where they keep to none, by the core that each had
-    /// last: those that used much are few.
+    /// last: those that used much are few. What computes without the GIL is no business of the gang: a core that is full
+    /// of it is no place for the others.
     fn ours_ns(&mut self) -> HashMap<u32, u64> {
         const LARGE_NS: u64 = 10_000_000;
         let mut ours = HashMap::new();
@@ -320,10 +327,11 @@ impl Watch {
             let now_ns = clock::read(face.cpu_clock()).unwrap_or(member.second_ns);
             let used_ns = now_ns.saturating_sub(member.second_ns);
             member.second_ns = now_ns;
-            let core = match in_force() {
-                Some(core) if face.part() == Part::Member => Some(core),
-                _ if used_ns >= LARGE_NS => core_of(member.thread),
-                _ => None,
+            let kept_ns = std::mem::take(&mut member.kept_ns);
+            let (core, used_ns) = match in_force() {
+                Some(core) => (Some(core), kept_ns.min(used_ns)),
+                None if used_ns >= LARGE_NS => (core_of(member.thread), used_ns),
+                None => (None, 0),
             };
             if let Some(core) = core {
                 *ours.entry(core).or_insert(0) += used_ns;

@@ -279,11 +279,11 @@ print(json.dumps(gang.shown()))
 
 
 def test_the_setting_of_before_is_refused_by_name() -> None:
-    with pytest.raises(SettingsError, match=r"one_core.*\n.*cores = one"):
+    with pytest.raises(SettingsError, match=r"(?s)one_core.*cores = auto"):
         load({"one_core": True}, environ={})
-    with pytest.raises(SettingsError, match=r"GREENLANE_ONE_CORE.*\n.*cores = one"):
+    with pytest.raises(SettingsError, match=r"(?s)GREENLANE_ONE_CORE.*cores = auto"):
         load(environ={"GREENLANE_ONE_CORE": "true"})
-    assert Settings().cores == "auto"
+    assert Settings().cores == "all"
 
 
 @needs_cores

@@ -189,12 +189,12 @@ process is compared with the same one without Greenlane.
 - **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
 - **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
 
-The table is of the default settings. With `preempt_ms` (CPython 3.12 and later) Greenlane also has a tool id of
-`sys.monitoring` (4, else 3) with three callbacks, and local events on the code of a phase from the moment that it is
-asked to stop until it does. `off` gives the id back.
+The table is of the default settings, with `cores = auto`. With `preempt_ms` (CPython 3.12 and later) Greenlane also has
+a tool id of `sys.monitoring` (4, else 3) with three callbacks, and local events on the code of a phase from the moment
+that it is asked to stop until it does. `off` gives the id back.
 
-Threads that run jobs keep to one core while that pays (`cores`); nothing that they start does. `off` and detach let
-them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one. A program
+With `cores = auto` threads that run jobs keep to one core while that pays; nothing that they start does. `off` and
+detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one. A program
 that replaces the worker's own from a request (`os.exec*`), or is started there by native code alone, keeps that core.
 
 | what | where | names | by what, when | put back |

@@ -77,7 +77,7 @@ SERVERS: Final[Mapping[str, str]] = {
 }
 #: Our own of before.
 _REMOVED: Final[Mapping[str, str]] = {
-    "one_core": "set `cores = one`, or leave it out: `auto` keeps to one core while that pays",
+    "one_core": "set `cores = auto`, which keeps to one core while that pays, or `cores = one`",
 }
 
 

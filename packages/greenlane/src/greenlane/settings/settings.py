@@ -214,12 +214,11 @@ class Settings:
         "are not started.",
     )  # fmt: skip
     cores: str = declare(
-        "auto", "Which cores threads use that run requests: `auto` = one for all, so that the GIL is handed on without "
+        "all", "Which cores threads use that run requests: `auto` = one for all, so that the GIL is handed on without "
         "waking another one, while that pays and nobody else needs it; `one` = whether it pays or not; `all`. What "
         "computes without the GIL, and what requests start, uses all.",
         choices=("auto", "one", "all"),
-        reason="Waking another core takes some 0.1 ms on a virtual machine, in which nobody computes "
-        "(docs/design/0030).",
+        reason="`auto` has not been measured on a quiet machine with every kind of load (docs/design/0030).",
     )  # fmt: skip
     limit: int = declare(
         0, "Concurrency limit of a process, over which the worker answers 503; 0 = none.",
