@@ -194,8 +194,9 @@ a tool id of `sys.monitoring` (4, else 3) with three callbacks, and local events
 that it is asked to stop until it does. `off` gives the id back.
 
 With `cores = auto` threads that run jobs keep to one core while that pays; nothing that they start does. `off` and
-detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one. A program
-that replaces the worker's own from a request (`os.exec*`), or is started there by native code alone, keeps that core.
+detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one. A
+program that replaces the worker's own from a request (`os.exec*`), or is started there by native code alone, keeps that
+core.
 
 | what | where | names | by what, when | put back |
 |---|---|---|---|---|"""
