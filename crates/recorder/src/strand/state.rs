@@ -211,6 +211,8 @@ fn make() -> Option<Held> {
     ring.thread.store(thread, Ordering::Relaxed);
     desk::register(&ring);
     let own_id = NEXT_UNIT.fetch_add(1, Ordering::Relaxed);
+    // Before its first slice ends the writer may say that it runs.
+    ring.unit.store(own_id, Ordering::Relaxed);
     let own = Box::into_raw(Box::new(blank(own_id, NO_JOB)));
     let strand = Box::into_raw(Box::new(Strand {
         busy: AtomicBool::new(false),
