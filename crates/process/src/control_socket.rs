@@ -5,7 +5,7 @@
 //! thread answers: code of the program may run there (a collection of garbage, for one), and needs the program's table.
 
 use crate::descriptors::{self, Identity};
-use crate::signals;
+use crate::{our_threads, signals};
 use libc::{c_int, c_short};
 use std::ffi::CString;
 use std::fs::{self, Permissions};
@@ -100,6 +100,10 @@ pub fn serve(path: &Path, longest: usize, mut answer: impl Answer) -> Result<Ser
 
 fn start(run: impl FnOnce() + Send + 'static) -> Result<()> {
     let thread = std::thread::Builder::new().name("greenlane-control".to_owned());
+    let run = || {
+        our_threads::mark();
+        run();
+    };
     signals::with_all_blocked(|| thread.spawn(run)).map(drop)
 }
 

@@ -9,6 +9,7 @@
 //! | [`forks`] | whether this process is another one than a moment ago |
 //! | [`signals`] | threads that get none |
 //! | [`speed`] | how fast the cores compute now |
+//! | [`our_threads`] | threads that are no part of the program |
 //! | [`objects`] | the loaded objects and the slots through which they call each other |
 //! | [`pages`] | which memory may be written |
 
@@ -18,6 +19,7 @@ pub mod cpu;
 pub mod descriptors;
 pub mod forks;
 pub mod objects;
+pub mod our_threads;
 pub mod pages;
 pub mod signals;
 pub mod speed;

@@ -5,7 +5,7 @@ use crate::ring::{Ring, THREAD_EVENTS};
 use crate::switch::{self, on};
 use crate::{desk, known_threads, names, pending};
 use greenlane_process::cpu::CpuMeter;
-use greenlane_process::{clock, forks};
+use greenlane_process::{clock, forks, our_threads};
 use greenlane_recording_format::event::{Event, UnitKind, NO_JOB};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
@@ -200,6 +200,10 @@ pub(super) fn mine() -> Option<Held> {
 
 #[cold]
 fn make() -> Option<Held> {
+    // Its waits for the GIL and its reads are not the program's.
+    if our_threads::is_ours() {
+        return None;
+    }
     // A thread in its last moments gets none.
     GUARD.try_with(|_| ()).ok()?;
     // SAFETY: gettid has no arguments and cannot fail.
