@@ -111,6 +111,8 @@ class UpstreamRule:
             failure_rate=settings.task_failure_frac if keyed else 0.0,
             slow_call_rate=settings.task_slow_frac if keyed else 0.0,
             slow_call_ns=round(settings.task_slow_ms * _NS_PER_MS),
+            window=settings.task_breaker_calls,
+            least_calls=max(settings.task_breaker_calls // 2, 1),
             open_ns=round(settings.task_open_s * _NS_PER_S),
             open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
         )

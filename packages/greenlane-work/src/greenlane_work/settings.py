@@ -146,6 +146,10 @@ class WorkSettings(Settings):
         0.0, "A call is slow if it takes longer than this; 0 = 5 times the key's usual latency (and 110 ms).",
         unit="ms", low=0, high=86_400_000, reason="An upstream that is slow by nature should not be punished.",
     )  # fmt: skip
+    task_breaker_calls: int = declare(
+        20, "Number of last calls by which a key's breaker judges; fewer than half of them open nothing.",
+        low=1, high=64, reason="A second at ten orders a second; a rare key is judged as quickly as a busy one.",
+    )  # fmt: skip
     task_open_s: float = declare(
         5.0, "Time for which a breaker stays open before it probes; doubled while the probes fail.",
         unit="s", low=0.001, high=3600, reason="Arbitrary; about the time of an upstream's restart.",

@@ -178,6 +178,8 @@ until(lambda: met)
 
 def test_many_greenlets_of_which_many_are_killed_leave_nothing_behind() -> None:
     ran("""
+import greenlane.policy.placed
+greenlane.policy.placed.INLINE_MS = 0.0
 greenlets = [gevent.spawn(run, burn, 0.2) for _ in range(300)]
 gevent.sleep(0.005)
 for greenlet in greenlets[::2]:
@@ -186,7 +188,7 @@ gevent.joinall(greenlets)
 assert all(greenlet.successful() for greenlet in greenlets)
 assert all(greenlet.value is not None for greenlet in greenlets[1::2])
 until(lambda: lane().running == lane().queued == 0)
-""", GREENLANE_INLINE_MS="0")  # fmt: skip
+""")
 
 
 def test_a_full_queue_refuses_at_once() -> None:
@@ -209,6 +211,8 @@ gevent.joinall(greenlets, raise_error=True)
 
 def test_light_calls_in_a_row_let_the_hub_turn() -> None:
     ran("""
+import greenlane.policy.placed
+greenlane.policy.placed.INLINE_MS = 5.0
 placement = greenlane.wiring.placed_calls.placement()
 turned = []
 def other():
@@ -223,7 +227,7 @@ del turned[:]
 for _ in range(40):
     run(burn, 0.3)
 assert turned
-""", GREENLANE_INLINE_MS="5")  # fmt: skip
+""")
 
 
 def test_a_native_thread_of_gevents_pool_waits_as_any_thread() -> None:

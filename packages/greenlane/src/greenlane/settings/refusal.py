@@ -43,7 +43,7 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
         task_result_kb task_attempts task_retries task_deliveries task_retry_s task_retry_most_s
         task_soft_limit_s task_hard_limit_s task_grace_s task_parked_most task_parked_most_s
         task_limit task_shared_limit task_most_frac task_rules task_failure_frac
-        task_slow_frac task_slow_ms task_open_s
+        task_slow_frac task_slow_ms task_breaker_calls task_open_s
         task_open_most_s task_return_s task_shutdown_s task_metrics task_metrics_keys
         task_reason_characters task_allow diversion
         """.split()
@@ -101,7 +101,6 @@ REMOVED: Final[Mapping[str, str]] = {
             "task_retry_budget_frac",
             "task_parked_most_mb",
             "task_key_parked_frac",
-            "task_breaker_calls",
             "task_probes",
             "task_probe_s",
             "task_keys",
