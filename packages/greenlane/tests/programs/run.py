@@ -19,6 +19,8 @@ STARTS = {"record": HERE.parent / "recorded", "permits": HERE / "permits"}
 _COMMAND = "import sys; from greenlane.cli.main import main; sys.exit(main())"
 #: Our lines: what `greenlane record` says of its progress, and at its own end.
 _OURS = re.compile(r"^(greenlane: record(ed|ing) |next: greenlane report )")
+#: The same of a program that listens and has no jobs.
+_NO_JOB = re.compile(r"^greenlane: no job ended: .*?^        \.\.\.[^\n]*\n?", re.MULTILINE | re.DOTALL)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+\.\d+|\b\d{3,}\b")
 
 
@@ -81,5 +83,6 @@ _stock: dict[tuple[object, ...], Outcome] = {}
 
 
 def _plain(text: str, folder: Path) -> str:
-    lines = (line for line in text.replace(str(folder), "FOLDER").splitlines() if not _OURS.match(line))
+    text = _NO_JOB.sub("", text.replace(str(folder), "FOLDER"))
+    lines = (line for line in text.splitlines() if not _OURS.match(line))
     return "\n".join(_NUMBERS.sub("N", line).rstrip() for line in lines)
