@@ -27,6 +27,8 @@ pub struct Desk {
     /// Names of threads by their number in the system, as far as Python has told.
     pub thread_names: Mutex<HashMap<u32, Text>>,
     pub live: Mutex<Live>,
+    /// Marks that the writer has not met, in monotonic ns. Not in a ring: our own threads have none, and set some.
+    pub marks: Mutex<Vec<(u64, Text)>>,
     pub state: Mutex<State>,
     /// The JSON that describes the process, as it is now.
     pub about: AtomicU32,
@@ -69,6 +71,7 @@ pub fn desk() -> &'static Desk {
             round: Condvar::new(),
             thread_names: Mutex::default(),
             live: Mutex::default(),
+            marks: Mutex::default(),
             state: Mutex::default(),
             about: AtomicU32::new(0),
         }));

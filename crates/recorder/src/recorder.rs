@@ -352,10 +352,7 @@ fn forget_open_jobs() {
 
 fn mark(what: &str) {
     if on() && !pending::is_pending() {
-        strand::emit(Event::Mark {
-            at_ns: clock::monotonic_ns(),
-            what: names::text(what),
-        });
+        locked(&desk().marks).push((clock::monotonic_ns(), names::text(what)));
     }
 }
 

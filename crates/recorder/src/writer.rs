@@ -384,11 +384,12 @@ impl Writer {
             let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
             self.write(&cost);
         }
+        let mut marks = mem::take(&mut *locked(&desk.marks));
         if last {
-            self.write(&Event::Mark {
-                at_ns: now_ns,
-                what: names::text("end"),
-            });
+            marks.push((now_ns, names::text("end")));
+        }
+        for (at_ns, what) in marks {
+            self.write(&Event::Mark { at_ns, what });
         }
         self.finish_chunk();
         drop(rings);
