@@ -85,16 +85,12 @@ class Running:
 
     def __init__(self) -> None:
         self.modes: dict[str | None, str] = {None: "on"}
-        self.allowance_ms = 0.0
 
     def mode(self) -> str:
         return self.modes[None]
 
     def set_mode(self, mode: str, route: str | None = None) -> None:
         self.modes[route] = mode
-
-    def set_preempt(self, allowance_ms: float) -> None:
-        self.allowance_ms = allowance_ms
 
     def counters(self) -> dict[str, int]:
         return {"jobs": 7, "granted": 2, "waited_granted": 3, "wait_ns": 5_000_000, "lent_still": 1, "lent_overrun": 1}
@@ -407,14 +403,13 @@ def test_top_shows_processes_then_phases_the_longest_first(run: Run, service: Ru
         "5",
         "0",
         "5",
-        *("0", "0", "0"),  # stops: how many, ms, CPU of one
         "0",
         "2",
         "0",
         "0",
     ]
     assert [line.split()[1].partition("\\")[0] for line in phases.splitlines()[1:]] == ["/quote", "/bikes"]
-    assert turns.splitlines()[1].split() == ["GET", "/quote", "5", "-", "1", "-", "-", "-", "-", "7", "9"]
+    assert turns.splitlines()[1].split() == ["GET", "/quote", "5", "-", "1", "-", "-", "-", "7", "9"]
 
 
 def test_a_route_cannot_steer_the_terminal(run: Run, service: Running) -> None:
@@ -464,10 +459,6 @@ def test_mode_switches_a_service_and_a_route(run: Run, service: Running) -> None
     assert run("mode", "observe", "--control-dir", "control").code == 0
     assert run("mode", "off", "--route", "GET /bikes", "--pid", str(os.getpid()), "--control-dir", "control").code == 0
     assert service.modes == {None: "observe", "GET /bikes": "off"}
-    assert run("mode", "on", "--preempt-ms", "20", "--control-dir", "control").code == 0
-    assert (service.modes[None], service.allowance_ms) == ("on", 20)
-    assert run("mode", "on", "--preempt-ms", "5", "--route", "GET /bikes", "--control-dir", "control").code != 0
-    assert (service.modes["GET /bikes"], service.allowance_ms) == ("off", 20)
 
 
 def test_status_says_that_a_process_that_is_off_counts_no_jobs(run: Run, service: Running) -> None:

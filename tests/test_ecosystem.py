@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,16 +28,6 @@ def test_dies():
 def test_comes_after(): pass
 def test_leaves_a_child():
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "left-behind"], start_new_session=True)
-"""
-#: Computes on the tests' thread and on one of its own.
-STOPPED = """
-import threading, time
-def computes():
-    end = time.thread_time() + 0.5
-    while time.thread_time() < end: sum(range(100))
-def test_computes(): computes()
-def test_computes_on_a_thread():
-    thread = threading.Thread(target=computes); thread.start(); thread.join()
 """
 UNITTEST = """
 import sys, unittest
@@ -66,9 +55,9 @@ def test_each_suite_says_how_it_is_run_and_pins_its_source() -> None:
     assert set(known()) <= {suite.name for suite in load()}
 
 
-def _compared(tmp_path: Path, tests: str, *asked: str) -> tuple[dict[tuple[str, str], Any], str]:
-    """Rows by suite (a: `tests` under pytest, b: unittest's) and mode, and what stderr says; some must differ."""
-    (tmp_path / "test_it.py").write_text(tests, "utf-8")
+@pytest.mark.slow
+def test_what_differs_is_told_by_name_in_each_mode_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(PYTEST, "utf-8")
     (tmp_path / "it.py").write_text(UNITTEST, "utf-8")
     suites = tmp_path / "suites.toml"
     environ = f"environ = {{ PYTHONPATH = {json.dumps(str(INSIDE))} }}\n"
@@ -76,33 +65,17 @@ def _compared(tmp_path: Path, tests: str, *asked: str) -> tuple[dict[tuple[str, 
     b = f'[b]\nunittest = ["{tmp_path}/it.py"]\n{environ}'
     suites.write_text(a + b, "utf-8")
     command = [sys.executable, "-m", "tests.ecosystem.run", "--suites", suites, "--python", sys.executable, "--json"]
-    done = subprocess.run([*command, *asked], cwd=ROOT, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110)
     assert done.returncode == 1, done.stderr
-    return {(row["suite"], row["mode"]): row for row in json.loads(done.stdout)["rows"]}, done.stderr
-
-
-@pytest.mark.slow
-def test_what_differs_is_told_by_name_in_each_mode_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    rows, said = _compared(tmp_path, PYTEST)
+    rows = {(row["suite"], row["mode"]): row for row in json.loads(done.stdout)["rows"]}
     assert (rows["a", "stock"]["passed"], rows["a", "stock"]["failed"]) == (6, 1)
     for mode in ("record", "permits"):
         found = {name.rpartition("::")[2]: why for name, why in rows["a", mode]["differing"].items()}
-        assert found == {"test_fails": "failed", "test_hangs": "hung", "test_dies": "died of signal 6"}, said
+        assert found == {"test_fails": "failed", "test_hangs": "hung", "test_dies": "died of signal 6"}, done.stderr
         assert rows["a", mode]["passed"] == 3
         found = {name.rpartition(".")[2]: why for name, why in rows["b", mode]["differing"].items()}
-        assert found == {"test_fails": "failed", "test_is_skipped": "skipped"}, said
+        assert found == {"test_fails": "failed", "test_is_skipped": "skipped"}, done.stderr
     assert not any("left-behind" in line for line in _command_lines())
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is CPython 3.12's")
-def test_threads_are_stopped_at_random_in_tests_that_compute(tmp_path: Path) -> None:
-    rows, said = _compared(tmp_path, STOPPED, "--mode", "stops", "--seed", "7")
-    assert rows["a", "stock"]["passed"] == rows["a", "stops"]["passed"] == 2, said
-    assert rows["a", "stops"]["stops"] >= 20 and rows["a", "stops"]["stopped_tests"] == 2
-    assert not rows["a", "stops"]["differing"] and not rows["a", "stock"]["stops"]
-    found = {name.rpartition(".")[2] for name in rows["b", "stops"]["differing"]}
-    assert found >= {"test_fails", "test_is_skipped"}, said  # what differs is told in this mode as well
 
 
 @pytest.mark.slow

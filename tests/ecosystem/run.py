@@ -1,8 +1,5 @@
 """`make ecosystem`: parts of public test suites, stock, under `greenlane record`, and with permits on.
 
-With `--mode stops` (CPython 3.12 and later): stock, and with permits whose holders are stopped at random. Both run on a
-second thread, since the main thread is never stopped.
-
 Programs of Celery's run beside a worker at a real broker: stock with `-P threads`, and in mode `work` with our pool.
 
 A difference is a test that passes stock and not with us, told by its name. What differs is run once more in all modes;
@@ -16,7 +13,6 @@ import contextlib
 import ctypes
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -77,14 +73,10 @@ class Suite:
     limit_s: float = _LIMIT_S
     slice: bool | Sequence[str] = False
     broker: str = ""
-    #: Of stops at random; None = there are none.
-    seed: int | None = None
 
     @property
     def modes(self) -> Sequence[str]:
         """The modes that it is run in."""
-        if self.seed is not None:
-            return ("stock", "stops")
         return ("stock", "work") if self.broker else ("stock", "record", "permits")
 
     def command(self, interpreter: Path, item: str) -> list[str]:
@@ -119,18 +111,12 @@ class Row:
     #: Test -> why it may differ, from known.toml.
     known: Mapping[str, str]
     flaky: Sequence[str]
-    #: How often threads were stopped, and in how many tests.
-    stops: int = 0
-    stopped_tests: int = 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what the arguments ask for; give the exit code."""
     asked = _parse(arguments)
     suites = [sliced(each) if asked.slice else each for each in load(asked.suites) if _is_asked(each, asked)]
-    if asked.seed is not None:
-        _say(f"stops at random, seed {asked.seed}; threads interleave differently each time")
-        suites = [replace(suite, seed=asked.seed) for suite in suites]
     if not suites:
         print("ecosystem: no such suite; --list shows them", file=sys.stderr)
         return 2
@@ -142,8 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Also where a shell's background job has SIGINT ignored, which the suites would inherit.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
-    wanted = MODES[1:] if asked.seed is None else ("stops",)
-    modes = ["stock", *(mode for mode in wanted if not asked.mode or mode in asked.mode)]
+    modes = ["stock", *(mode for mode in MODES[1:] if not asked.mode or mode in asked.mode)]
     rows: list[Row] = []
     out = sys.stderr if asked.json else sys.stdout
     try:
@@ -162,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         end_descendants()
     if asked.json:
-        environment = {"python": sys.version.split()[0], "cores": os.cpu_count(), "seed": asked.seed}
+        environment = {"python": sys.version.split()[0], "cores": os.cpu_count()}
         shown = {"schema": "greenlane.ecosystem/1", "environment": environment, "rows": list(map(asdict, rows))}
         print(json.dumps(shown, indent=1))
     empty = [row.suite for row in rows if row.mode == "stock" and not row.passed]
@@ -198,7 +183,6 @@ def side_by_side(names: Sequence[str], asked: argparse.Namespace, interpreter: P
     Each process shows its rows on stderr when it has them.
     """
     options = ["--json", "--suites", str(asked.suites), "--python", str(interpreter)]
-    options += [] if asked.seed is None else ["--seed", str(asked.seed)]
     options += ["--slice"] * asked.slice + [word for mode in asked.mode or () for word in ("--mode", mode)]
 
     def rows_of(name: str) -> list[Row]:
@@ -231,11 +215,9 @@ def compare(suite: Suite, modes: Sequence[str], interpreter: Path, known_here: M
     (CACHE / "pytest.ini").write_text("[pytest]\n")
     first: dict[str, Outcomes] = {}
     seconds: dict[str, float] = {}
-    stops: dict[str, list[int]] = {}
     for mode in modes:
         began_s = time.monotonic()
-        run = Run(suite, mode, interpreter, folder)
-        first[mode], stops[mode] = run.outcomes(), run.stops
+        first[mode] = Run(suite, mode, interpreter, folder).outcomes()
         seconds[mode] = round(time.monotonic() - began_s, 1)
     suspects = {name for mode in modes for name in differing(first["stock"], first[mode])}
     again: dict[str, Outcomes] = {}
@@ -258,8 +240,6 @@ def compare(suite: Suite, modes: Sequence[str], interpreter: Path, known_here: M
             differing={name: outcomes.get(name, "missing") for name in real if name not in known_here},
             known={name: known_here[name] for name in real if name in known_here},
             flaky=[name for name in apart if name not in real],
-            stops=sum(stops[mode]),
-            stopped_tests=sum(number > 0 for number in stops[mode]),
         )
         rows.append(row)
     return rows
@@ -298,8 +278,6 @@ class Run:
         self._only = only
         self._stem = logs / f"{suite.name}-{mode}{'-again' if only else ''}"
         self._until_s = time.monotonic() + suite.limit_s
-        #: How often threads were stopped in each test.
-        self.stops: list[int] = []
 
     def outcomes(self) -> Outcomes:
         """Run it all, and give each test's outcome by its name."""
@@ -326,12 +304,8 @@ class Run:
             lines = self._lines()
             found.update({line["end"]: line["outcome"] for line in lines if "end" in line})
             unfinished = [line["begin"] for line in lines if "begin" in line and line["begin"] not in found]
-            stops = [line.get("stops", 0) for line in lines if "end" in line]
-            self.stops += stops
-            if self._mode in ("permits", "stops") and not how and found and not any(line.get("jobs") for line in lines):
+            if self._mode == "permits" and not how and found and not any(line.get("jobs") for line in lines):
                 how = "no test was a job"
-            elif self._mode == "stops" and not how and sum(stops) < len(stops):
-                how = f"only {sum(stops)} stops"
             if not unfinished:
                 found[END] = how or "passed"
                 break
@@ -429,8 +403,7 @@ class Run:
             "ECOSYSTEM_REPORT": str(self._file(".report")),
             "ECOSYSTEM_SKIP": str(self._file(".skip")),
             "ECOSYSTEM_ONLY": str(self._file(".only")) if is_only else "",
-            "ECOSYSTEM_PERMITS": self._suite.permits if self._mode in ("permits", "stops") else "",
-            "ECOSYSTEM_SEED": "" if self._suite.seed is None else str(self._suite.seed),
+            "ECOSYSTEM_PERMITS": self._suite.permits if self._mode == "permits" else "",
             "ECOSYSTEM_THREADS": "1" if self._suite.threads else "",
             **self._suite.environ,
             **({"PYTHONPATH": os.pathsep.join(filter(None, path))} if self._mode == "record" else {}),
@@ -487,34 +460,23 @@ def _kill(pid: int, number: int) -> None:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make ecosystem ARGS=…", description=__doc__, allow_abbrev=False)
     parser.add_argument("--suite", action="append", metavar="NAME", help="only this one; may be given again")
-    parser.add_argument("--mode", action="append", choices=(*MODES, "stops"), help="only this one, beside stock")
+    parser.add_argument("--mode", action="append", choices=MODES, help="only this one, beside stock")
     parser.add_argument("--slice", action="store_true", help="only what CI runs, in three minutes")
     parser.add_argument("--beside", type=int, default=2, metavar="N", help="suites at a time (2)")
     parser.add_argument("--suites", metavar="FILE", type=Path, default=HERE / "suites.toml", help="other suites")
     parser.add_argument("--python", metavar="PATH", type=Path, help="run them there: what they need is installed")
-    parser.add_argument("--seed", type=int, metavar="N", help="of --mode stops; printed (one at random)")
     parser.add_argument("--list", action="store_true", help="name the suites")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout after the table")
-    asked = parser.parse_args(arguments)
-    if "stops" in (asked.mode or ()):
-        if asked.mode != ["stops"] or sys.version_info < (3, 12):
-            parser.error("--mode stops, expected no other mode, and CPython 3.12 or later (VENV=.venv-3.13)")
-        asked.seed = random.randrange(1 << 32) if asked.seed is None else asked.seed
-    elif asked.seed is not None:
-        parser.error("--seed, expected with --mode stops")
-    return asked
+    return parser.parse_args(arguments)
 
 
 def _is_asked(suite: Suite, asked: argparse.Namespace) -> bool:
-    if asked.seed is not None and suite.broker:
-        return False
     return (not asked.suite or suite.name in asked.suite) and (not asked.slice or bool(suite.slice))
 
 
 def _show(row: Row, out: TextIO) -> None:
     counts = f"{row.passed:>6} passed {row.failed:>4} failed {row.skipped:>4} skipped {row.seconds:>7} s"
-    stops = f"; {row.stops} stops in {row.stopped_tests} tests" if row.mode == "stops" else ""
-    print(f"{row.suite:<18} {row.mode:<8} {counts}{stops}", file=out)
+    print(f"{row.suite:<18} {row.mode:<8} {counts}", file=out)
     for name, outcome in row.differing.items():
         print(f"    differs: {name}: {outcome}", file=out)
     for name, reason in row.known.items():

@@ -31,9 +31,8 @@ class Holder:
 
 
 class PermitQueue:
-    def __init__(self, permits: int, *, express: bool) -> None:
+    def __init__(self, permits: int) -> None:
         self.permits = max(1, permits)
-        self.express = express
         self.holding: list[Holder] = []
         self.line: list[Waiter] = []
 
@@ -116,7 +115,7 @@ class PermitQueue:
         for waiter in line:
             surely_short = waiter.holds[1] <= short_ns
             kept_out = any(holder.size_ns <= short_ns or not surely_short for holder in beside)
-            if self.express and waiter.size_ns <= short_ns and waiter.key < last.key and not kept_out:
+            if waiter.size_ns <= short_ns and waiter.key < last.key and not kept_out:
                 return waiter
         return None
 

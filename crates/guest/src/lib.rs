@@ -67,9 +67,7 @@ mod _native {
     #[pymodule_export]
     use greenlane_interpreter::endings::guard_endings;
     #[pymodule_export]
-    use greenlane_permits::at_boundary::{boundary, boundary_of_all};
-    #[pymodule_export]
-    use greenlane_permits::permits::{boundaries_of, locks_held, Paused, Permits};
+    use greenlane_permits::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use greenlane_recorder::asyncio::Steps;
     #[pymodule_export]
@@ -85,7 +83,6 @@ mod _native {
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         greenlane_permits::observer::tell(greenlane_recorder::waited_for_a_permit);
-        greenlane_permits::observer::tell_of_stops(greenlane_recorder::stood_still);
         greenlane_permits::observer::tell_of_turns(super::turns::recorded);
         Ok(())
     }

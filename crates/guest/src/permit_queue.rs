@@ -11,9 +11,8 @@ pub struct PermitQueue(CoreQueue);
 #[pymethods]
 impl PermitQueue {
     #[new]
-    #[pyo3(signature = (permits, *, express))]
-    fn new(permits: usize, express: bool) -> Self {
-        Self(CoreQueue::new(permits, express))
+    fn new(permits: usize) -> Self {
+        Self(CoreQueue::new(permits))
     }
 
     #[pyo3(signature = (now_ns, ticket, arrival_ns, deadline_ns, expected_ns, attained_ns=0, long_ns=0))]

@@ -13,5 +13,5 @@ pub fn recorded(turn: Turn) {
         (turn.skipped, TURN_SKIPPED),
     ];
     let how = bits.iter().filter(|(is_so, _)| *is_so);
-    greenlane_recorder::took_its_turn(how.map(|(_, bit)| bit).sum(), turn.stops);
+    greenlane_recorder::took_its_turn(how.map(|(_, bit)| bit).sum());
 }

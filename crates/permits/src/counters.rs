@@ -48,16 +48,6 @@ counters! { Counters:
     lent_overrun,
     /// Phases that were believed light and have used the CPU of a heavy one: they count as holders.
     charged,
-    /// Phases that stood still over their allowance, while others before them computed.
-    stopped,
-    /// How long, ns.
-    stopped_ns,
-    /// CPU that stops took, of the thread that asked and of the one that stood still, ns.
-    stop_cpu_ns,
-    /// Stops that ended before their turn: a job waited for a lock, or the stop had lasted long enough.
-    stopped_let_go,
-    /// Boundaries at which a phase that was asked to stand still must not: it holds a lock, or runs what nobody stops.
-    stopped_refused,
     /// Waits given up because they had lasted long enough.
     skipped_timeout,
     /// Heavy phases that ran free because their thread held a lock.
@@ -93,11 +83,9 @@ counters! { Turns:
     shared,
     /// Phases that were believed light and have used the CPU of a heavy one.
     charged,
-    /// Phases that stood still over their allowance.
-    stopped,
     /// Heavy phases that ran without a permit: a lock, the longest wait, the mode.
     skipped,
-    /// What the route pays: time that its phases waited for permits or stood still, ns.
+    /// What the route pays: time that its phases waited for permits, ns.
     waited_ns,
     /// What it gains: time that others waited while it had the permit, ns. Where several hold one, each has its part, so
     /// that the sum over all routes is what all have waited.

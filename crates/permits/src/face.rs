@@ -1,7 +1,7 @@
 //! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
 
 use greenlane_process::{clock, forks};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// The part of a thread that other threads may look at.
@@ -24,10 +24,6 @@ pub struct ThreadFace {
     charged: AtomicU64,
     /// The gate that knows the thread.
     gate: AtomicU64,
-    /// Its `PyThreadState`, only to be compared.
-    state: AtomicUsize,
-    /// The permit whose holder is to stand still at its next boundary; 0 = none.
-    stop: AtomicU64,
 }
 
 impl ThreadFace {
@@ -39,26 +35,6 @@ impl ThreadFace {
     /// Whether `gate` is the one that has met the thread last.
     pub fn is_known_to(&self, gate: u64) -> bool {
         self.gate.load(Ordering::Relaxed) == gate
-    }
-
-    /// Called on its own thread: it holds a permit from now on.
-    pub fn runs_as(&self, state: usize) {
-        self.state.store(state, Ordering::Relaxed);
-    }
-
-    /// Its `PyThreadState`, which may be gone.
-    pub fn state(&self) -> usize {
-        self.state.load(Ordering::Relaxed)
-    }
-
-    /// Asks the holder of `ticket` to stand still; 0 = no more.
-    pub fn ask_to_stop(&self, ticket: u64) {
-        self.stop.store(ticket, Ordering::Relaxed);
-    }
-
-    /// The permit whose holder is to stand still; 0 = none.
-    pub fn asked_to_stop(&self) -> u64 {
-        self.stop.load(Ordering::Relaxed)
     }
 
     /// A phase without a permit begins.
@@ -155,8 +131,6 @@ thread_local! {
         chargeable: AtomicBool::new(false),
         charged: AtomicU64::new(0),
         gate: AtomicU64::new(0),
-        state: AtomicUsize::new(0),
-        stop: AtomicU64::new(0),
     });
 }
 

@@ -1,8 +1,5 @@
 //! One job on one thread: its phases, and the permit that its heavy phases hold.
 
-mod stopping;
-
-use crate::boundaries;
 use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
 use crate::gate::{Answer, Asker, Ended, Held};
@@ -288,7 +285,6 @@ impl Job {
         self.turn.taken = true;
         self.count(|turns| add(&turns.turns, 1));
         if mode == Mode::On {
-            self.may_be_stopped();
             self.shared.shorten_interval(py);
         }
     }
@@ -297,7 +293,6 @@ impl Job {
     fn end(&mut self, py: Python<'_>, place: u64) {
         let now_ns = clock::monotonic_ns();
         let burst_ns = self.burst(now_ns);
-        boundaries::leave(py, &self.face);
         if self.give_back() {
             self.shared.restore_interval(py);
         }

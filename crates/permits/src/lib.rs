@@ -12,22 +12,16 @@
 //! | [`routes`] | what is learned of each route's phases |
 //! | [`places`] | where a phase begins, which is what tells its class |
 //! | [`face`] | the part of a thread that others may look at |
-//! | [`boundaries`] | bytecode boundaries at which a phase stands still: events of `sys.monitoring` |
-//! | [`at_boundary`] | what happens there |
-//! | [`lock_waits`] | jobs that wait for a lock: nobody stands still meanwhile |
 //! | [`counters`] | what has been counted |
 //! | [`observer`] | who is told of waits and turns |
 //! | [`requests`] | a request's deadline and route, from its environ |
 
-pub mod at_boundary;
-mod boundaries;
 mod counters;
 mod face;
 mod gate;
 mod heavy;
 mod interval;
 pub mod job;
-pub mod lock_waits;
 pub mod locks;
 pub mod observer;
 pub mod permits;

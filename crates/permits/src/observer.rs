@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 static TOLD: OnceLock<fn(u64, u64)> = OnceLock::new();
-static STOPPED: OnceLock<fn(u64, u64)> = OnceLock::new();
 static TURNS: OnceLock<fn(Turn)> = OnceLock::new();
 
 /// How one phase went; the default is one that needed no permit, or (in observe mode) would only have waited for one. See
@@ -16,19 +15,12 @@ pub struct Turn {
     pub shared: bool,
     pub charged: bool,
     pub skipped: bool,
-    /// How often it stood still.
-    pub stops: u32,
 }
 
 /// Tells `told` of each wait for a permit, from and to (ns), on the thread that waited. The first word wins.
 pub fn tell(told: fn(u64, u64)) {
     // Told twice by one module: it is the same function.
     let _ = TOLD.set(told);
-}
-
-/// Tells `told` of each time that a phase stood still, likewise.
-pub fn tell_of_stops(told: fn(u64, u64)) {
-    let _ = STOPPED.set(told);
 }
 
 /// Tells `told` of each heavy phase at its end, likewise.
@@ -42,13 +34,6 @@ pub fn ended(turn: Turn) {
         if let Some(told) = TURNS.get() {
             told(turn);
         }
-    }
-}
-
-/// This thread's phase has stood still.
-pub fn stopped(from_ns: u64, to_ns: u64) {
-    if let Some(told) = STOPPED.get() {
-        told(from_ns, to_ns);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::job::{Job, Totals};
 use crate::requests::Requests;
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
 use crate::shared::{Mode, Shared};
-use crate::{boundaries, face, lock_waits, places, running};
+use crate::{face, places, running};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
 use greenlane_policy::weight::{Pin, WeightRule};
@@ -19,7 +19,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Blocking calls of kinds up to this may raise in a late job: socket, TLS, DNS. They can time out anyway.
 const LAST_RAISING_KIND: u8 = 2;
@@ -86,8 +86,6 @@ impl Permits {
             mode: AtomicU8::new(parse_mode(mode)? as u8),
             own_modes: AtomicBool::new(false),
         });
-        let stops: Weak<Shared> = Arc::downgrade(&shared);
-        lock_waits::tell(stops);
         Ok(Self {
             shared,
             requests: OnceLock::new(),
@@ -271,10 +269,6 @@ impl Permits {
         Ok(())
     }
 
-    fn preempt(&self, allowance_ns: u64) {
-        self.shared.gate().preempt(allowance_ns);
-    }
-
     fn linger(&self, py: Python<'_>, lingers: bool) {
         self.shared.lingers.store(lingers, Ordering::Relaxed);
         if !lingers {
@@ -284,8 +278,6 @@ impl Permits {
 
     fn forked(&self, py: Python<'_>) {
         self.shared.lingers.store(false, Ordering::Relaxed);
-        lock_waits::forked();
-        boundaries::withdraw(py);
         self.shared.counters.reset();
         self.shared
             .routes
@@ -408,18 +400,6 @@ fn pin_name(pin: Pin) -> &'static str {
 fn parse_mode(name: &str) -> PyResult<Mode> {
     Mode::named(name)
         .ok_or_else(|| PyValueError::new_err(format!("mode={name:?}, expected on, observe or off")))
-}
-
-/// See `_native.pyi`.
-#[pyfunction]
-#[pyo3(signature = (calls, events=0, ours=""))]
-pub fn boundaries_of(
-    py: Python<'_>,
-    calls: Option<(Py<PyAny>, Py<PyAny>)>,
-    events: i64,
-    ours: &str,
-) {
-    boundaries::use_tool(py, calls, events, ours.to_owned());
 }
 
 /// Tracked locks that the calling thread holds.

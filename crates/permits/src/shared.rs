@@ -5,7 +5,6 @@ use crate::gate::forked::ForkedGate;
 use crate::gate::Gate;
 use crate::heavy::Heavy;
 use crate::interval::Interval;
-use crate::lock_waits::Stops;
 use crate::routes::{Route, Routes};
 use greenlane_interpreter::gil_enabled;
 use greenlane_policy::weight::WeightRule;
@@ -73,12 +72,6 @@ pub struct Shared {
     pub mode: AtomicU8,
     /// Whether any route was ever given a mode of its own: with the process off, only then are jobs opened.
     pub own_modes: AtomicBool,
-}
-
-impl Stops for Shared {
-    fn let_stopped_go(&self) {
-        self.gate().let_stopped_go();
-    }
 }
 
 impl Shared {

@@ -62,7 +62,7 @@ impl Claim {
 }
 
 /// How far a job that has used so much CPU has fallen behind, ns.
-pub(crate) fn behind_ns(attained_ns: u64) -> i64 {
+fn behind_ns(attained_ns: u64) -> i64 {
     let attained_ns = signed(attained_ns);
     let long_ns = (attained_ns - LONG_NS).max(0);
     attained_ns

@@ -14,7 +14,6 @@
 //! whatever is longer for ever, which the long ones would pay for.
 
 pub mod kept;
-pub mod stopping;
 
 use crate::order::{Claim, Key};
 use std::collections::{BTreeMap, HashMap};
@@ -54,8 +53,6 @@ struct Holder {
 #[derive(Debug)]
 pub struct PermitQueue {
     permits: usize,
-    /// Whether short phases are let in beside long holders.
-    express: bool,
     holders: HashMap<u64, Holder>,
     /// Holders that are not lent.
     counting: usize,
@@ -67,10 +64,9 @@ pub struct PermitQueue {
 
 impl PermitQueue {
     /// An empty queue with `permits` permits (at least one).
-    pub fn new(permits: usize, express: bool) -> Self {
+    pub fn new(permits: usize) -> Self {
         Self {
             permits: permits.max(1),
-            express,
             holders: HashMap::new(),
             counting: 0,
             sharing: 0,
@@ -253,9 +249,6 @@ impl PermitQueue {
         if self.counting < self.room() {
             return Some(first);
         }
-        if !self.express {
-            return None;
-        }
         let counting = || self.holders.values().filter(|holder| !holder.lent);
         let last = counting().max_by_key(|holder| holder.key)?;
         let short_ns = last.size_ns / 2;
@@ -313,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_short_phase_is_let_in_beside_a_long_holder_and_a_long_one_is_not() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 400)));
         assert!(!queue.request(0, 2, claim(0, 300)));
         assert!(queue.request(0, 3, claim(0, 8)));
@@ -325,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_short_phase_that_came_long_after_the_holder_waits_for_its_turn() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 44)));
         assert!(!queue.request(0, 2, claim(200, 5)));
         assert!(queue.request(0, 3, claim(100, 5)));
@@ -333,7 +326,7 @@ mod tests {
 
     #[test]
     fn beside_a_holder_that_may_be_long_a_short_phase_is_let_in() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         let rows = Claim {
             long_ns: 20_000_000,
             ..claim(0, 4)
@@ -346,7 +339,7 @@ mod tests {
 
     #[test]
     fn one_that_was_let_in_and_turns_out_long_keeps_no_short_one_out() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         queue.request(0, 1, claim(0, 400));
         assert!(queue.request(0, 2, claim(0, 8)));
         assert!(!queue.request(0, 3, claim(0, 8)));
@@ -356,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_short_one_behind_a_long_one_is_let_in_beside_a_long_holder() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 44)));
         assert!(!queue.request(0, 2, claim(0, 43)));
         assert!(queue.request(0, 3, claim(90, 7)));
@@ -365,7 +358,7 @@ mod tests {
 
     #[test]
     fn who_may_turn_out_long_keeps_out_its_kind_and_nobody_who_is_surely_short() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         let rows = Claim {
             long_ns: 20_000_000,
             ..claim(0, 4)
@@ -380,10 +373,10 @@ mod tests {
 
     #[test]
     fn beside_one_that_has_used_its_share_there_is_room_for_three() {
-        let mut queue = PermitQueue::new(1, false);
+        let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 400)));
         for ticket in 2..6 {
-            assert!(!queue.request(0, ticket, claim(ticket, 20)));
+            assert!(!queue.request(0, ticket, claim(ticket, 300)));
         }
         assert_eq!(queue.share(1), [2, 3, 4]);
         assert!(queue.release(1).is_empty());
@@ -395,7 +388,7 @@ mod tests {
     #[test]
     fn who_is_long_or_never_asked_has_a_quarter_of_a_share() {
         let share_ns = 400 * MS;
-        let mut queue = PermitQueue::new(3, true);
+        let mut queue = PermitQueue::new(3);
         queue.request(0, 1, claim(0, 40));
         queue.request(0, 2, claim(0, 800));
         queue.charge(3, claim(0, 40));
@@ -407,7 +400,7 @@ mod tests {
 
     #[test]
     fn who_gives_up_may_let_another_in_beside_one_that_was_charged() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 6)));
         assert!(!queue.request(0, 2, claim(0, 6)));
         queue.charge(3, Claim::default());
@@ -417,7 +410,7 @@ mod tests {
 
     #[test]
     fn who_becomes_late_in_the_queue_goes_behind_who_is_in_time() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         let due = |deadline_ms: u64, arrival_ms| Claim {
             deadline_ns: deadline_ms * MS,
             ..claim(arrival_ms, 40)
@@ -439,15 +432,8 @@ mod tests {
     }
 
     #[test]
-    fn without_express_holders_are_as_many_as_permits() {
-        let mut queue = PermitQueue::new(1, false);
-        assert!(queue.request(0, 1, claim(0, 400)));
-        assert!(!queue.request(0, 2, claim(0, 1)));
-    }
-
-    #[test]
     fn a_lent_permit_is_granted_on_and_its_release_frees_nothing() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
@@ -459,7 +445,7 @@ mod tests {
 
     #[test]
     fn who_is_called_back_counts_and_nobody_is_granted_until_both_have_gone() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));
@@ -472,7 +458,7 @@ mod tests {
 
     #[test]
     fn who_is_charged_keeps_the_permit_from_others() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         queue.charge(1, claim(0, 5));
         assert!(!queue.request(0, 2, claim(0, 5)));
         assert_eq!(queue.release(1), [2]);
@@ -480,7 +466,7 @@ mod tests {
 
     #[test]
     fn one_short_phase_goes_beside_however_many_were_charged() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         for ticket in 1..4 {
             queue.charge(ticket, Claim::default());
         }
@@ -491,7 +477,7 @@ mod tests {
 
     #[test]
     fn whom_a_charge_lets_in_is_told_by_due_and_not_lost() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 7)));
         assert!(!queue.request(0, 2, claim(0, 6)));
         queue.charge(3, Claim::default());
@@ -502,7 +488,7 @@ mod tests {
 
     #[test]
     fn cancelling_the_head_leaves_the_next_at_the_head() {
-        let mut queue = PermitQueue::new(1, true);
+        let mut queue = PermitQueue::new(1);
         queue.request(0, 1, claim(0, 5));
         queue.request(0, 2, claim(1, 5));
         queue.request(0, 3, claim(2, 5));

@@ -415,10 +415,9 @@ fn wait_named(name: &str) -> PyResult<WaitKind> {
         "lock" => WaitKind::Lock,
         "pool" => WaitKind::Pool,
         "os" => WaitKind::Os,
-        "stopped" => WaitKind::Stopped,
         _ => {
             return Err(PyValueError::new_err(format!(
-                "kind={name:?}, expected gil, loop, permit, accept, lock, pool, os or stopped"
+                "kind={name:?}, expected gil, loop, permit, accept, lock, pool or os"
             )))
         }
     })

@@ -5,10 +5,8 @@
 use super::live::WAITING_KINDS;
 use greenlane_recording_format::event::WaitKind;
 
-/// Names of `WaitKind`, by number.
-pub const WAITS: [&str; 8] = [
-    "gil", "loop", "permit", "accept", "lock", "pool", "os", "stopped",
-];
+/// Names of `WaitKind`, by number, but of [`WaitKind::Stopped`]: only earlier releases wrote that.
+pub const WAITS: [&str; 7] = ["gil", "loop", "permit", "accept", "lock", "pool", "os"];
 
 /// See the module.
 #[derive(Clone, Copy, Default)]
@@ -36,6 +34,8 @@ impl Spent {
             let lock_ns = &mut self.wait_ns[WaitKind::Lock as usize];
             *lock_ns = lock_ns.saturating_sub(waited_ns);
         }
-        self.wait_ns[kind as usize] += waited_ns;
+        if let Some(sum_ns) = self.wait_ns.get_mut(kind as usize) {
+            *sum_ns += waited_ns;
+        }
     }
 }

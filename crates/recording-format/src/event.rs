@@ -55,7 +55,7 @@ pub enum WaitKind {
     Pool = 5,
     /// Off the CPU although nothing in the process held it: the operating system ran others, or a page fault.
     Os = 6,
-    /// Its heavy phase had used its allowance, and stood still at a bytecode boundary while others went before it.
+    /// Only earlier versions wrote it: others went before its heavy phase, which had a permit.
     Stopped = 7,
     /// Its host held it back before its first instruction: written as [`Event::Parked`], named here for the accounting.
     Parked = 8,
@@ -246,7 +246,8 @@ pub enum Event {
     },
     /// The thread of `unit` handed something to an event loop: a result that a task there may wait for.
     Answer { at_ns: u64, unit: u32 },
-    /// A heavy phase of `job` has ended. `how`: [`TURN_TAKEN`] and the bits behind it. `stops`: how often it stood still.
+    /// A heavy phase of `job` has ended. `how`: [`TURN_TAKEN`] and the bits behind it. `stops`: 0; in earlier
+    /// versions how often others went before it.
     Turn {
         at_ns: u64,
         unit: u32,

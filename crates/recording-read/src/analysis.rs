@@ -134,7 +134,7 @@ pub struct TurnRow {
     pub express: u64,
     pub shared: u64,
     pub charged: u64,
-    /// Times that a phase stood still.
+    /// Times that others went before a phase that had a permit: of earlier versions' recordings.
     pub stops: u64,
     pub skipped: u64,
 }

@@ -55,12 +55,7 @@ impl Job {
     /// CPU that the present burst of this job, `id`, has had, ns. `running`: see `World::slice`.
     pub fn used_ns(&self, id: u32, running: Option<(u32, u64)>) -> u64 {
         let now_ns = running.map_or(0, |(who, had_ns)| if who == id { had_ns } else { 0 });
-        self.had_ns() + now_ns
-    }
-
-    /// The same without its present turn.
-    pub fn had_ns(&self) -> u64 {
-        self.burst_ns - self.left_ns
+        self.burst_ns - self.left_ns + now_ns
     }
 }
 

@@ -14,9 +14,6 @@ pub(crate) struct Holder {
     pub(crate) lent: bool,
     /// It was let in beside another one, and has not used more than a short phase.
     pub(crate) is_short: bool,
-    /// What it holds it by; None = it never asked. And the CPU that its phase had had by then, ns.
-    pub(crate) claim: Option<Claim>,
-    pub(crate) had_ns: u64,
 }
 
 /// See the module.
@@ -42,7 +39,7 @@ impl ProcessPermits {
     /// Nothing is known of any phase. `own_ns`: the process' switch interval.
     pub fn new(rule: PermitRule, routes: usize, own_ns: u64) -> Self {
         Self {
-            queue: PermitQueue::new(rule.permits, rule.allowance_ns == u64::MAX),
+            queue: PermitQueue::new(rule.permits),
             profiles: vec![Vec::new(); routes],
             asked: vec![None; routes],
             holders: Vec::new(),
@@ -74,15 +71,13 @@ impl ProcessPermits {
         }
     }
 
-    /// The phase of `job`, `id`, holds a permit. `claim`: None = it never asked.
-    pub(crate) fn hold(&mut self, id: u32, job: &mut Job, claim: Option<Claim>) {
+    /// The phase of `job`, `id`, holds a permit.
+    pub(crate) fn hold(&mut self, id: u32, job: &mut Job) {
         job.holds = true;
         self.holders.push(Holder {
             id,
             lent: false,
             is_short: self.queue.is_express(id.into()),
-            claim,
-            had_ns: claim.map_or(0, |_| job.had_ns()),
         });
     }
 }

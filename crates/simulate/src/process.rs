@@ -42,8 +42,6 @@ pub struct Process {
     /// Requests for the thread that accepts, of those that run on threads.
     pub door: VecDeque<u32>,
     pub door_busy: bool,
-    /// Who computes stands still from the end of this turn on.
-    pub stops: bool,
     /// Who goes on between two turns, having kept the GIL.
     pub kept: Option<u32>,
     /// Who need not queue if it wants the CPU immediately.
@@ -76,7 +74,6 @@ impl Process {
             placed_busy: false,
             door: VecDeque::new(),
             door_busy: false,
-            stops: false,
             kept: None,
             keeper: None,
             sheds: Vec::new(),

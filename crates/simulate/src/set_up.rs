@@ -33,8 +33,6 @@ pub struct PermitRule {
     pub wait_max_ns: u64,
     /// Own CPU after which a holder no longer counts, ns.
     pub share_ns: u64,
-    /// Own CPU after which a holder stands still while somebody is before it, ns; the most = never.
-    pub allowance_ns: u64,
     /// Switch interval while a permit is held and at most two threads want the GIL, ns.
     pub interval_ns: u64,
     /// Phases of a route that are told apart.

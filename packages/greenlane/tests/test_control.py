@@ -42,7 +42,6 @@ class Running:
 
     now: str = "on"
     switched: list[tuple[str, str | None]] = field(default_factory=list)
-    allowances_ms: list[float] = field(default_factory=list)
     fails: Exception | None = None
 
     def mode(self) -> str:
@@ -54,9 +53,6 @@ class Running:
         self.switched.append((mode, route))
         if route is None:
             self.now = mode
-
-    def set_preempt(self, allowance_ms: float) -> None:
-        self.allowances_ms.append(allowance_ms)
 
     def counters(self) -> dict[str, int]:
         return {"jobs": 3}
@@ -151,12 +147,6 @@ def test_show_gives_mode_counters_and_what_is_learned(server: Server) -> None:
     }
 
 
-def test_an_allowance_is_switched_with_the_mode(server: Server, running: Running) -> None:
-    ask(server.path, {"do": "mode", "mode": "on", "preempt_ms": 20})
-    ask(server.path, {"do": "mode", "mode": "on", "preempt_ms": None})
-    assert (running.switched, running.allowances_ms) == ([("on", None)] * 2, [20])
-
-
 def test_mode_switches_the_process_or_one_route(server: Server, running: Running) -> None:
     assert ask(server.path, {"do": "mode", "mode": "off", "route": None})["mode"] == "off"
     ask(server.path, {"do": "mode", "mode": "observe", "route": "GET /quote"})
@@ -178,8 +168,6 @@ def test_mode_switches_the_process_or_one_route(server: Server, running: Running
         (b'{"do": "mode", "mode": {}}\n', "mode={}, expected one of"),
         (b'{"do": "mode", "mode": "on", "route": 3}\n', "route=3, expected a route's name"),
         (b'{"do": "mode", "mode": "on", "route": ""}\n', "expected a route's name"),
-        (b'{"do": "mode", "mode": "on", "preempt_ms": -1}\n', "preempt_ms=-1, expected 0 to 1000"),
-        (b'{"do": "mode", "mode": "on", "preempt_ms": true}\n', "preempt_ms=True, expected 0 to 1000"),
         (b'{"do": "breaker", "state": "open"}\n', "key=None, expected a text"),
         (b'{"do": "breaker", "key": "\\ud800", "state": "open"}\n', "expected a text"),
         (b'{"do": "breaker", "key": "taco", "state": "ajar"}\n', "state='ajar', expected open or closed"),

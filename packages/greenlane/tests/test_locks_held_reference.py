@@ -38,7 +38,6 @@ class Puppet:
         return self._answers.get(timeout=10)
 
     def end(self) -> None:
-        """While a job waits for a queue, nobody of this process is stopped: other tests could not stop anybody."""
         self._calls.put(None)
         self._thread.join(10)
 

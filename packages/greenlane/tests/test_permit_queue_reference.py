@@ -1,6 +1,5 @@
 """The native permit queue does what its plain Python twin does, and keeps its promises."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,12 +26,11 @@ STEPS = st.lists(
 PAUSES_NS = st.lists(st.integers(0, 300).map(lambda ms: ms * MS), min_size=60, max_size=60)
 
 
-@pytest.mark.parametrize("express", [False, True])
 @given(permits=st.integers(0, 3), steps=STEPS, pauses_ns=PAUSES_NS)
 @examples(300)
-def test_every_step_gives_what_the_twin_gives(express, permits, steps, pauses_ns):
-    native = _native.PermitQueue(permits, express=express)
-    plain = reference.PermitQueue(permits, express=express)
+def test_every_step_gives_what_the_twin_gives(permits, steps, pauses_ns):
+    native = _native.PermitQueue(permits)
+    plain = reference.PermitQueue(permits)
     now_ns = 0
     for (name, *arguments), pause_ns in zip(steps, pauses_ns, strict=False):
         now_ns += pause_ns
@@ -42,15 +40,14 @@ def test_every_step_gives_what_the_twin_gives(express, permits, steps, pauses_ns
         assert (native.holders(), native.waiting()) == (plain.holders(), plain.waiting())
 
 
-@pytest.mark.parametrize("express", [False, True])
 @given(permits=st.integers(1, 3), claims=st.lists(CLAIMS, min_size=1, max_size=30))
 @examples(100)
-def test_everybody_is_granted_once_and_at_most_two_beside_the_permits(express, permits, claims):
-    queue = _native.PermitQueue(permits, express=express)
+def test_everybody_is_granted_once_and_at_most_two_beside_the_permits(permits, claims):
+    queue = _native.PermitQueue(permits)
     holding = [ticket for ticket, claim in enumerate(claims) if queue.request(0, ticket, *claim)]
     granted = list(holding)
     while holding:
-        assert queue.holders() == len(holding) <= permits + 2 * express
+        assert queue.holders() == len(holding) <= permits + 2
         new = queue.release(holding.pop(0))
         holding += new
         granted += new
@@ -61,7 +58,7 @@ def test_everybody_is_granted_once_and_at_most_two_beside_the_permits(express, p
 @given(sizes_ns=st.lists(TIMES_NS, min_size=1, max_size=20))
 @examples(100)
 def test_nobody_is_passed_by_what_came_long_after(sizes_ns):
-    queue = _native.PermitQueue(1, express=False)
+    queue = _native.PermitQueue(1)
     assert queue.request(0, 99, 0, 0, 0)
     assert not queue.request(0, 98, 0, 0, 400 * MS)
     for ticket, size_ns in enumerate(sizes_ns):

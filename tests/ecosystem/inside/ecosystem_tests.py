@@ -17,11 +17,11 @@ import sys
 import threading
 import time
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-#: Lines of JSON: {"begin": name}, {"end": name, "outcome": ..., "stops": number}; at the end {"jobs": number} with
+#: Lines of JSON: {"begin": name}, {"end": name, "outcome": ...}; at the end {"jobs": number} with
 #: permits. "at": when.
 REPORT = os.environ.get("ECOSYSTEM_REPORT", "")
 #: Names of tests that are not run: they were already, or others are asked for. One a line.
@@ -32,16 +32,12 @@ ONLY = os.environ.get("ECOSYSTEM_ONLY", "")
 PERMITS = os.environ.get("ECOSYSTEM_PERMITS", "")
 #: With permits: whether each thread that a test starts runs a job as well.
 THREADS = bool(os.environ.get("ECOSYSTEM_THREADS"))
-#: Tests run on a second thread; with permits it is stopped at random, by this seed. "" = neither.
-SEED = os.environ.get("ECOSYSTEM_SEED", "")
 
 ROUTE = "a test of the ecosystem"
 _PID = os.getpid()
 _now = time.monotonic  # tests replace it
 _running: Any = None
 _opened = 0
-_stops: Any = None
-_aside: threading.Thread | None = None
 
 
 def tell(**line: object) -> None:
@@ -56,7 +52,7 @@ def tell(**line: object) -> None:
 
 def start() -> None:
     """Switch permits on as an application does that wraps itself, with every phase of a job asking for one."""
-    global _running, _stops
+    global _running
     if PERMITS and _running is None:
         if PERMITS == "asgi":
             from greenlane.hosts import asgi as host
@@ -64,25 +60,15 @@ def start() -> None:
             from greenlane.hosts import wsgi as host
         from greenlane.wiring import process
 
-        settings = None
-        if SEED:
-            import random_stops
-
-            settings = random_stops.settings()
-        host.Greenlane(_application, settings=settings)
+        host.Greenlane(_application)
         _running = process.running()
         _running.permits.pin(ROUTE, "heavy")
-        if THREADS or SEED:
+        if THREADS:
             _give_threads_jobs()
-        if SEED:
-            _stops = random_stops.Stops(_running, int(SEED))
-            _stops.start()
 
 
 def stop() -> None:
     """Say how many tests were jobs: a run in which none was has shown nothing."""
-    if _stops is not None:
-        _stops.stop()
     if _running is not None:
         tell(jobs=_opened)
 
@@ -100,35 +86,11 @@ def job() -> Iterator[None]:
             _running.close()
 
 
-def aside(call: Callable[[], Any]) -> Any:
-    """Run it on a second thread, and wait: the main thread is never stopped."""
-    global _aside
-    given: list[Any] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            given.append(call())
-        except BaseException as error:
-            raised.append(error)
-
-    _aside = threading.Thread(target=run, name="tests")
-    _aside.start()
-    _aside.join()
-    if raised:
-        raise raised[0]
-    return given[0]
-
-
-def _number_of_stops() -> int:
-    return 0 if _stops is None else int(_stops.number())
-
-
 def _give_threads_jobs() -> None:
     original = threading.Thread._bootstrap_inner  # type: ignore[attr-defined] # below what tests replace
 
     def _bootstrap_inner(self: threading.Thread) -> None:
-        with contextlib.nullcontext() if self is _aside else job():
+        with job():
             original(self)
 
     threading.Thread._bootstrap_inner = _bootstrap_inner  # type: ignore[attr-defined]
@@ -167,20 +129,12 @@ if "pytest" in sys.modules:  # the interpreter's own tests do without it
         items[:] = [item for item in items if _wanted(item.nodeid)]
         config.hook.pytest_deselected(items=left_out)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtestloop(session: Any) -> Any:
-        from _pytest.main import pytest_runtestloop as run
-
-        return aside(lambda: run(session)) if SEED else None
-
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(item: Any, nextitem: Any) -> Any:
         tell(begin=item.nodeid)
-        before = _number_of_stops()
         with job():
             done = yield
-        stops = _number_of_stops() - before
-        tell(end=item.nodeid, outcome=_outcomes.pop(item.nodeid, "failed"), stops=stops)
+        tell(end=item.nodeid, outcome=_outcomes.pop(item.nodeid, "failed"))
         return done
 
     def pytest_runtest_logreport(report: Any) -> None:
@@ -207,7 +161,7 @@ def _tell_of_unittest() -> None:
             return result
         inside.append(name)
         tell(begin=name)
-        before, stops_before = _counts(result), _number_of_stops()
+        before = _counts(result)
         try:
             with job():
                 return original(self, result)
@@ -215,7 +169,7 @@ def _tell_of_unittest() -> None:
             inside.clear()
             failed, skipped = (now - then for now, then in zip(_counts(result), before, strict=True))
             outcome = "failed" if failed else "skipped" if skipped else "passed"
-            tell(end=name, outcome=outcome, stops=_number_of_stops() - stops_before)
+            tell(end=name, outcome=outcome)
 
     unittest.TestCase.run = run  # type: ignore[method-assign]
 
@@ -231,7 +185,7 @@ def main() -> None:
     start()
     _tell_of_unittest()
     try:
-        aside(_run) if SEED else _run()
+        _run()
     finally:
         if os.getpid() == _PID:
             stop()

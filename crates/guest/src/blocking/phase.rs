@@ -1,6 +1,5 @@
 //! The end of a phase around a call: `greenlane.phase.leave`, the call, `greenlane.phase.enter`.
 
-use greenlane_permits::lock_waits::LockWait;
 use greenlane_permits::running;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -12,9 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 static NAMES: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static LEAVE: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
 static ENTER: AtomicPtr<PyObject> = AtomicPtr::new(ptr::null_mut());
-
-/// Kinds of waits that another thread ends: lock, queue, future.
-const LOCKS: std::ops::RangeInclusive<u8> = 5..=7;
 
 /// Whether somebody listens to threads without a job, too.
 static ALL_THREADS: AtomicBool = AtomicBool::new(false);
@@ -60,13 +56,11 @@ pub unsafe fn around(
     // SAFETY: as promised; references are held as long as they are used.
     unsafe {
         let number = ffi::PyLong_FromLong(kind.into());
-        let waits = (LOCKS.contains(&kind) && running::has_job()).then(LockWait::begin);
         let result = if tell(&LEAVE, number) {
             call()
         } else {
             ptr::null_mut()
         };
-        drop(waits);
         got(result);
         // An interrupt on the way out of `leave` meets `enter`, too; where nothing has been left it does nothing.
         let mut error = (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());

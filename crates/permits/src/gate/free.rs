@@ -24,7 +24,6 @@ impl Gate {
                 face: Arc::downgrade(face),
                 began_ns: 0,
                 cpu_ns: 0,
-                moved: (0, 0),
             });
         }
     }

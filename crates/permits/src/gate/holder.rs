@@ -63,8 +63,6 @@ pub(super) struct Holder {
     pub(super) face: Arc<ThreadFace>,
     /// Whose profile looks at the GIL belong to; None = it was charged.
     pub(super) learns: Option<(Arc<Route>, usize)>,
-    /// What it asked with; None = it was charged.
-    pub(super) claim: Option<Claim>,
     since_ns: u64,
     /// Whether it was let in beside another one.
     express: bool,
@@ -73,8 +71,6 @@ pub(super) struct Holder {
     /// What [`greenlane_policy::queue::kept`] said when it began to count, and what others had waited for it before.
     kept_from_ns: u64,
     kept_ns: u64,
-    /// The CPU that it had used when it should first have stood still; 0 = it need not yet.
-    pub(super) asked_at_ns: u64,
     /// The CPU clock when it was granted.
     from_cpu_ns: u64,
     pub(super) lent: Lent,
@@ -97,7 +93,6 @@ impl Holder {
     pub(super) fn of(asker: &Asker, now_ns: u64) -> Self {
         let learns = (Arc::clone(&asker.route), asker.phase);
         let mut holder = Self::new(Arc::clone(&asker.face), Some(learns), now_ns);
-        holder.claim = Some(asker.claim);
         if !asker.should_probe_gil {
             holder.look_at_ns = u64::MAX;
         }
@@ -113,13 +108,11 @@ impl Holder {
         Self {
             face,
             learns,
-            claim: None,
             since_ns: now_ns,
             express: false,
             is_short: false,
             kept_from_ns: 0,
             kept_ns: 0,
-            asked_at_ns: 0,
             from_cpu_ns: cpu_ns,
             lent: Lent::No,
             cpu_moved: None,
@@ -159,12 +152,6 @@ impl Holder {
 
     pub(super) fn sleeps(&self) -> bool {
         matches!(self.lent, Lent::Still(_))
-    }
-
-    /// The CPU that it has used under this grant, ns.
-    pub(super) fn used_ns(&self) -> u64 {
-        clock::read(self.face.cpu_clock())
-            .map_or(0, |now_ns| now_ns.saturating_sub(self.from_cpu_ns))
     }
 
     pub(super) fn has_used(&self, cpu_ns: u64) -> bool {

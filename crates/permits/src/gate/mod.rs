@@ -8,7 +8,6 @@
 //! | [`watch`] | the waiter at the head looks after the holders |
 //! | [`holder`] | a phase that holds a permit, as they see it |
 //! | [`free`] | phases without a permit, which are charged when they turn out heavy |
-//! | [`stopping`] | holders over their allowance stand still |
 //! | [`forked`] | a gate that survives forks |
 //!
 //! Lock order: the gate's mutex is a leaf. Nobody takes the GIL, another lock, or a system call that blocks under it.
@@ -17,7 +16,6 @@ pub mod forked;
 mod free;
 mod holder;
 mod state;
-mod stopping;
 mod watch;
 
 use crate::counters::Counters;
@@ -104,7 +102,6 @@ impl Gate {
             asker,
             thread: std::thread::current(),
             state: AtomicU8::new(WAITING),
-            stopped: false,
         };
         state.waiters.insert(ticket, Arc::new(waiter));
         Some(Answer::Queued(ticket))
@@ -112,10 +109,7 @@ impl Gate {
 
     /// Waits until `ticket` is granted, the bound is over, or everybody is let go. Call it without the GIL.
     pub fn wait(&self, ticket: u64, counters: &Counters) -> Ended {
-        self.wait_at_most(ticket, self.bounds.wait_ns, counters)
-    }
-
-    fn wait_at_most(&self, ticket: u64, mut bound_ns: u64, counters: &Counters) -> Ended {
+        let mut bound_ns = self.bounds.wait_ns;
         let (waiter, until_ns) = {
             let state = self.locked();
             match state.waiters.get(&ticket) {
@@ -155,7 +149,6 @@ impl Gate {
     pub fn give_back(&self, ticket: u64) -> (Option<Held>, bool) {
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked_at(now_ns);
-        self.hears_again(&mut state);
         let held = state.end(ticket, now_ns);
         if held.is_none() {
             return (None, state.queue.holders() == 0);
@@ -199,7 +192,6 @@ impl Gate {
         renewed
             .tickets
             .store(self.tickets.load(Ordering::Relaxed), Ordering::Relaxed);
-        renewed.preempt(self.allowance_ns.load(Ordering::Relaxed));
         renewed
     }
 

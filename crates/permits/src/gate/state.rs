@@ -21,8 +21,6 @@ pub(super) struct Waiter {
     pub(super) asker: Asker,
     pub(super) thread: std::thread::Thread,
     pub(super) state: AtomicU8,
-    /// Whether it held a permit and stands still.
-    pub(super) stopped: bool,
 }
 
 /// How long waits and holds last, and what is heavy; all in ns.
@@ -72,8 +70,6 @@ pub(super) struct Seen {
     pub(super) face: Weak<ThreadFace>,
     pub(super) began_ns: u64,
     pub(super) cpu_ns: u64,
-    /// (when, value) of the CPU clock when it was last seen to move while others stood still.
-    pub(super) moved: (u64, u64),
 }
 
 /// See the module.
@@ -92,17 +88,13 @@ pub struct Gate {
     pub(super) charge_at_ns: AtomicU64,
     /// How long a holder's CPU clock must stand.
     pub(super) still_ns: AtomicU64,
-    /// Own CPU after which a holder stands still while somebody is before it; 0 = never.
-    pub(super) allowance_ns: AtomicU64,
-    /// How many stand still.
-    pub(super) stopped: AtomicUsize,
 }
 
 impl Gate {
     pub fn new(permits: usize, bounds: Bounds, gil: bool) -> Self {
         Self {
             state: Mutex::new(State {
-                queue: PermitQueue::new(permits, true),
+                queue: PermitQueue::new(permits),
                 threads: Vec::new(),
                 waiters: HashMap::new(),
                 holders: HashMap::new(),
@@ -116,8 +108,6 @@ impl Gate {
             held: AtomicBool::new(false),
             charge_at_ns: AtomicU64::new(0),
             still_ns: AtomicU64::new(STILL_NS),
-            allowance_ns: AtomicU64::new(0),
-            stopped: AtomicUsize::new(0),
         }
     }
 

@@ -10,8 +10,6 @@
 
 use super::holder::Lent;
 use super::state::{Gate, State};
-use super::stopping::Due;
-use crate::boundaries;
 use crate::counters::{add, Counters};
 use crate::face::ThreadFace;
 use crate::routes::Route;
@@ -57,19 +55,6 @@ impl Gate {
         let mut to_lend = None;
         let mut outlasts = None;
         let mut pause_ns = WATCH_NS;
-        let to_stop = match self.to_stop(&mut state, now_ns) {
-            Some(Due::Deaf) => {
-                let granted = state.queue.let_in_beside(true);
-                if !granted.is_empty() {
-                    self.settle(state, granted, now_ns);
-                    return WATCH_NS;
-                }
-                None
-            }
-            Some(Due::Stop(face, ticket)) => Some((face, ticket)),
-            None => None,
-        };
-        let unseen = self.finds_an_unseen_wait(&mut state, now_ns, still_ns);
         let due = state.queue.due();
         if !due.is_empty() {
             self.settle(state, due, now_ns);
@@ -112,20 +97,9 @@ impl Gate {
         }
         if let Some((held, lent, counter)) = to_lend {
             self.lend(state, held, lent, now_ns, counter);
-            if matches!(lent, Lent::Still(_)) {
-                self.let_stopped_go(); // It may wait for what one of them has.
-            }
             return 0;
         }
         drop(state);
-        if unseen {
-            self.let_stopped_go();
-        }
-        if let Some((face, ticket)) = to_stop {
-            let from_ns = clock::thread_cpu_ns();
-            boundaries::ask_to_stop(&face, ticket, || self.is_holder(ticket));
-            add(&counters.stop_cpu_ns, clock::thread_cpu_ns() - from_ns);
-        }
         if let Some(held) = to_offer {
             self.offer_the_gil(held);
             return WATCH_NS;

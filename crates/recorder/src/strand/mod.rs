@@ -39,4 +39,4 @@ pub use loops::{
 pub use state::{claim_naming, emit, name_thread, thread};
 pub use turns::{forget, new_unit, own_unit, resume, run_own, running_unit, suspend};
 pub use unit::{set_ready, Unit};
-pub use waits::{collected, gil_waited, stood_still, took_its_turn, waited, waited_for_a_permit};
+pub use waits::{collected, gil_waited, took_its_turn, waited, waited_for_a_permit};

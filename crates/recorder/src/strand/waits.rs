@@ -59,7 +59,7 @@ pub fn waited_for_a_permit(from_ns: u64, to_ns: u64) {
 }
 
 /// A heavy phase of this thread has ended; see [`Event::Turn`].
-pub fn took_its_turn(how: u8, stops: u32) {
+pub fn took_its_turn(how: u8) {
     if !wanted() {
         return;
     }
@@ -74,13 +74,8 @@ pub fn took_its_turn(how: u8, stops: u32) {
         unit,
         job,
         how,
-        stops,
+        stops: 0,
     });
-}
-
-/// This thread's phase stood still.
-pub fn stood_still(from_ns: u64, to_ns: u64) {
-    waited(WaitKind::Stopped, from_ns, to_ns);
 }
 
 /// The garbage collector starts (`ends` false) or ends on this thread.

@@ -6,7 +6,7 @@ use greenlane_policy::at_once::AtOnceRule;
 use greenlane_policy::shed::ShedRule;
 use greenlane_policy::weight::WeightRule;
 
-pub fn permit_rule(at: &At<'_>, preempt: &At<'_>) -> Read<PermitRule> {
+pub fn permit_rule(at: &At<'_>) -> Read<PermitRule> {
     Ok(PermitRule {
         permits: at.of("permits").number(1.0, MOST)? as usize,
         weight: WeightRule {
@@ -18,7 +18,6 @@ pub fn permit_rule(at: &At<'_>, preempt: &At<'_>) -> Read<PermitRule> {
         },
         wait_max_ns: at.of("wait_max_ns").ns()?,
         share_ns: at.of("share_ns").ns()?,
-        allowance_ns: Some(preempt.ms()?).filter(|&ns| ns > 0).unwrap_or(u64::MAX),
         interval_ns: (at.of("interval_s").number(1e-6, MOST)? * 1e9) as u64,
         phases: at.of("max_phases").number(1.0, MOST)? as usize,
     })

@@ -61,10 +61,7 @@ fn host(at: &At<'_>) -> Read<Host> {
         "gevent" => Ok(Host::Gevent),
         "threads" | "celery" => Ok(Host::Threads),
         "asyncio" => Ok(Host::Asyncio),
-        "permits" => {
-            let rule = permit_rule(&at.of("rules").of("permits"), &at.of("preempt_ms"))?;
-            Ok(Host::Permits(rule))
-        }
+        "permits" => Ok(Host::Permits(permit_rule(&at.of("rules").of("permits"))?)),
         _ => name.wrong("one of gevent, threads, permits, asyncio, celery"),
     }
 }

@@ -5,7 +5,6 @@ use crate::interval::Interval;
 use crate::tally::Cause;
 use crate::world::{Event, World};
 use greenlane_policy::order::Claim;
-use greenlane_policy::queue::stopping::LONGEST_STOP_NS;
 use greenlane_policy::queue::Granted;
 use greenlane_policy::weight::Pin;
 
@@ -13,8 +12,6 @@ use greenlane_policy::weight::Pin;
 const LOOK_NS: u64 = 2_000_000;
 /// Who was let in beside a holder has turned out long after this many times the CPU of a heavy phase, as in production.
 const LONG: u64 = 2;
-/// CPU of a stop, ns: measured on threads (`docs/design/0026-stopping-threads.md`).
-const STOP_NS: u64 = 58_000;
 
 impl World<'_> {
     /// Asks for a permit if the phase of `id` that begins is heavy. False: it waits for one.
@@ -35,45 +32,19 @@ impl World<'_> {
         job.asked = true;
         let claim = permits.claim(job);
         if permits.queue.request(self.now_ns, id.into(), claim) {
-            permits.hold(id, job, Some(claim));
+            permits.hold(id, job);
             self.shorten(process);
             self.watch(process);
             return true;
         }
-        let most_ns = permits.rule.wait_max_ns;
-        self.waits_at_most(id, most_ns);
-        self.watch(process);
-        false
-    }
-
-    /// The wait of `id` for a permit ends after `most_ns` in any case.
-    fn waits_at_most(&mut self, id: u32, most_ns: u64) {
+        let until_ns = self.now_ns + permits.rule.wait_max_ns;
         self.waits = self.waits.wrapping_add(1).max(1);
         let wait = self.waits;
         self.jobs[id].wait = wait;
         let event = Event::PermitOver { job: id, wait };
-        self.timers.push(self.now_ns + most_ns, Class::Other, event);
-    }
-
-    /// The phase of `id`, which has computed and holds a permit, stands still until it is its turn again.
-    pub(super) fn stand_still(&mut self, process: usize, id: u32) {
-        let job = &mut self.jobs[id];
-        let Some(permits) = &mut self.processes[process].permits else {
-            return;
-        };
-        let waited_ns = (self.now_ns - job.wants_ns).saturating_sub(job.had_ns());
-        job.wants_ns = self.now_ns;
-        self.tally
-            .waited(job.index, job.route, Cause::Cpu, waited_ns);
-        let key = permits.claim(job).key_over(self.now_ns, id.into());
-        job.burst_ns += STOP_NS;
-        job.left_ns += STOP_NS;
-        job.holds = false;
-        permits.holders.retain(|holder| holder.id != id);
-        let granted = permits.queue.stop(id.into(), key);
-        self.waits_at_most(id, LONGEST_STOP_NS);
-        self.granted(process, &granted);
+        self.timers.push(until_ns, Class::Other, event);
         self.watch(process);
+        false
     }
 
     /// The phase of `id` has ended after so much CPU.
@@ -103,7 +74,7 @@ impl World<'_> {
         self.tend(process);
     }
 
-    /// A wait for a permit has lasted for as long as it may: the phase runs without. One that stood still holds again.
+    /// A wait for a permit has lasted for as long as it may: the phase runs without.
     pub(super) fn permit_over(&mut self, id: u32, wait: u32) {
         let job = &mut self.jobs[id];
         if job.wait != wait {
@@ -114,18 +85,13 @@ impl World<'_> {
             return;
         };
         let granted = permits.queue.cancel([id.into()]);
-        if job.had_ns() > 0 {
-            let claim = permits.claim(job);
-            permits.queue.charge(id.into(), claim);
-            permits.hold(id, job, Some(claim));
-        }
         self.permit_waited(id);
         self.want_cpu(process, id);
         self.granted(process, &granted);
         self.watch(process);
     }
 
-    /// Looks at what phases have used: a holder its share or its allowance, one that was let in more than a short phase,
+    /// Looks at what phases have used: a holder its share, one that was let in more than a short phase,
     /// one without a permit as much as a heavy phase.
     pub(super) fn hold_over(&mut self, process: usize) {
         let running = self.slice(process);
@@ -136,23 +102,15 @@ impl World<'_> {
             return; // There is an earlier look in its place.
         }
         permits.look_at_ns = 0;
-        let (mut granted, mut stops) = (Granted::new(), false);
+        let mut granted = Granted::new();
         if permits.queue.waiting() > 0 {
             let (share_ns, heavy_ns) = (permits.rule.share_ns, permits.rule.weight.heavy_ns);
-            let allowance_ns = permits.rule.allowance_ns;
             let used_ns = |id: u32| self.jobs[id].used_ns(id, running);
             let is_charged = |&id: &u32| used_ns(id) >= heavy_ns;
             let (charged, free) = permits.free.drain(..).partition::<Vec<_>, _>(is_charged);
             permits.free = free;
             for holder in permits.holders.iter_mut().filter(|holder| !holder.lent) {
-                let used_ns = used_ns(holder.id) - holder.had_ns;
-                // Where it does not compute it has no boundary to stand still at.
-                let computes = running.is_some_and(|(id, ns)| id == holder.id && ns > 0);
-                let may_stop = computes && (allowance_ns..share_ns).contains(&used_ns);
-                stops |= holder.claim.filter(|_| may_stop).is_some_and(|claim| {
-                    let key = claim.key_over(self.now_ns, holder.id.into());
-                    permits.queue.is_behind(key)
-                });
+                let used_ns = used_ns(holder.id);
                 if holder.is_short && used_ns >= LONG * permits.rule.weight.least_ns {
                     holder.is_short = false;
                     granted.extend(permits.queue.outlasts(holder.id.into()));
@@ -164,15 +122,12 @@ impl World<'_> {
             }
             for id in charged {
                 permits.queue.charge(id.into(), Claim::default());
-                permits.hold(id, &mut self.jobs[id], None);
+                permits.hold(id, &mut self.jobs[id]);
             }
             granted.extend(permits.queue.due());
         }
         self.granted(process, &granted);
         self.watch(process);
-        if stops {
-            self.end_turn(process);
-        }
     }
 
     fn granted(&mut self, process: usize, tickets: &[u64]) {
@@ -180,9 +135,7 @@ impl World<'_> {
             let id = ticket as u32;
             self.permit_waited(id);
             if let Some(permits) = &mut self.processes[process].permits {
-                let job = &mut self.jobs[id];
-                let claim = permits.claim(job);
-                permits.hold(id, job, Some(claim));
+                permits.hold(id, &mut self.jobs[id]);
             }
             self.shorten(process);
             self.want_cpu(process, id);
@@ -201,7 +154,7 @@ impl World<'_> {
         let job = &mut self.jobs[id];
         job.wait = 0;
         let waited_ns = self.now_ns - job.wants_ns;
-        job.wants_ns = self.now_ns - job.had_ns();
+        job.wants_ns = self.now_ns;
         self.tally
             .waited(job.index, job.route, Cause::Permit, waited_ns);
     }
@@ -216,13 +169,11 @@ impl World<'_> {
             return;
         }
         let (heavy_ns, share_ns) = (permits.rule.weight.heavy_ns, permits.rule.share_ns);
-        let allowance_ns = permits.rule.allowance_ns;
         let counting = permits.holders.iter().filter(|holder| !holder.lent);
         let share_of = |id: u32| permits.queue.share_of(id.into(), share_ns);
-        let turn_ns = |id: u32| share_of(id).min(allowance_ns);
         let most = counting.map(|holder| match holder.is_short {
             true => (holder.id, LONG * permits.rule.weight.least_ns),
-            false => (holder.id, holder.had_ns + turn_ns(holder.id)),
+            false => (holder.id, share_of(holder.id)),
         });
         let free = permits.free.iter().map(|&id| (id, heavy_ns));
         let left = most

@@ -198,41 +198,6 @@ fn a_light_phase_that_turns_out_heavy_counts_as_a_long_holder_beside_which_a_sho
     assert!((1.0..4.0).contains(&waited_ms), "{waited_ms}");
 }
 
-/// Latency and wait for a permit, ms, of a request of 400 ms, and the CPU of all of its route, ms. 10 ms after it this many
-/// of 8 ms come. Both routes are known by then.
-fn stopped(shorts: usize, preempt_ms: u32) -> (f64, f64, f64) {
-    let mut recorded: Vec<Value> = (0..10).map(|at| json!([at * 500, at % 2, 0])).collect();
-    recorded.push(json!([10_000, 0, 0]));
-    recorded.extend((0..shorts).map(|_| json!([10_010, 1, 0])));
-    let profile = json!({"arrivals": {"recorded": recorded}, "routes": [
-        {"route": "long", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 400]]}]},
-        {"route": "short", "rate_per_s": 1, "sequences": [{"steps": [["cpu", 8]]}]},
-    ]});
-    let mut rules = rules();
-    rules["permits"]["share_ns"] = json!(1e9);
-    let set_up = json!({"host": "permits", "preempt_ms": preempt_ms, "rules": rules});
-    let report = ran(&profile, set_up, 11 + shorts as u64);
-    let long = &report.routes[0].tally;
-    let waited_ms = long.waits_ns[Cause::Permit as usize] as f64 / 1e6;
-    let cpu_ms = long.cpu_ns as f64 / 1e6;
-    (long.latency.max_ns() as f64 / 1e6, waited_ms, cpu_ms)
-}
-
-#[test]
-fn a_holder_over_its_allowance_stands_still_for_a_short_phase_and_pays_for_the_stop() {
-    let (latency_ms, waited_ms, cpu_ms) = stopped(3, 20);
-    assert!((waited_ms - 24.0).abs() < 0.1, "{waited_ms}");
-    assert!((latency_ms - 424.0).abs() < 2.5, "{latency_ms}");
-    assert!((cpu_ms - 6.0 * 400.0 - 0.058).abs() < 1e-6, "{cpu_ms}");
-    assert_eq!((stopped(3, 0).1, stopped(3, 0).2), (0.0, 2400.0));
-}
-
-#[test]
-fn a_stop_ends_after_a_second() {
-    let (_, waited_ms, _) = stopped(126, 20);
-    assert!((waited_ms - 1000.0).abs() < 1e-6, "{waited_ms}");
-}
-
 #[test]
 fn in_lasting_overload_light_requests_have_threads_and_heavy_ones_wait_for_them() {
     let quotes = 1.3 * 1000.0 / 16.0;

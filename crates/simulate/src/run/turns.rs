@@ -58,13 +58,8 @@ impl World<'_> {
         let id = self.job_of(process, who);
         let job = &mut self.jobs[id];
         job.left_ns -= cpu_ns;
-        let stops = std::mem::take(&mut self.processes[process].stops);
         if job.left_ns > 0 {
-            if stops {
-                self.stand_still(process, id);
-            } else {
-                self.processes[process].line.push(who, self.now_ns);
-            }
+            self.processes[process].line.push(who, self.now_ns);
             return None;
         }
         if who != LOOP {
@@ -144,16 +139,6 @@ impl World<'_> {
             let turn = one.turn;
             self.until(process, turn, end_ns - used_ns);
         }
-    }
-
-    /// The turn of the job that computes ends now, and it stands still.
-    pub(super) fn end_turn(&mut self, process: usize) {
-        let cpu_ns = self.cores.cpu_ns(self.now_ns);
-        let one = &mut self.processes[process];
-        one.stretch_ns = cpu_ns - one.began_cpu_ns;
-        one.stops = true;
-        let turn = one.turn;
-        self.turn_over(process, turn);
     }
 
     fn until(&mut self, process: usize, turn: u32, cpu_ns: u64) {

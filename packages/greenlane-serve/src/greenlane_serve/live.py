@@ -95,9 +95,6 @@ class Live:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Do nothing: workers have control sockets of their own."""
 
-    def set_preempt(self, allowance_ms: float) -> None:
-        """Likewise."""
-
     def counters(self) -> Mapping[str, int]:
         """Give none."""
         return {}

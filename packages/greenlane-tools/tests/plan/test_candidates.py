@@ -29,7 +29,7 @@ def test_the_present_one_is_the_first_and_all_differ() -> None:
 def test_permits_lanes_and_processes_are_among_them() -> None:
     names = set(_of(pricing()))
     assert {
-        "permits x1", "permits-stop x1", "threads-64 x1", "serve x2", "serve-soft x2", "serve-hard1 x2",
+        "permits x1", "threads-64 x1", "serve x2", "serve-soft x2", "serve-hard1 x2",
     } <= names  # fmt: skip
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -13,7 +11,6 @@ from greenlane.settings import Lane
 from greenlane_tools.plan.options import Candidate, Option
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.settings import _keys, checked, command_of, glob_of
-from greenlane_tools.plan.verify.proof import contender_of
 
 
 def _command(set_up: SetUp, *, stock: bool = False) -> str:
@@ -72,14 +69,6 @@ def test_a_bulkhead_is_never_larger_than_it_was_simulated_where_processes_can_sh
     assert f"# task_limit = {each}" in lines
     text = " ".join(" ".join(lines).replace("#", "").split())
     assert f"Each of the 4 processes has a task_limit of its own, {why}" in text
-
-
-def test_stops_are_a_setting_and_served_by_a_python_that_has_them() -> None:
-    stops = SetUp("permits", 1, 2, limit=64, preempt_ms=20.0)
-    assert checked("\n".join(_keys(stops))).preempt_ms == 20.0
-    served = nullcontext() if sys.version_info >= (3, 12) else pytest.raises(PlanError, match=r"preempt_ms=20\.0")
-    with served:
-        contender_of("then", stops, {}, "module:app", None)
 
 
 def test_what_the_settings_refuse_is_not_written() -> None:

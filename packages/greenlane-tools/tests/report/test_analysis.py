@@ -298,12 +298,12 @@ def test_who_waited_for_a_permit_pays_and_whom_they_waited_for_gains() -> None:
     made.blame = [blame("/c", 1, waits_ns[kind], kind=kind) for kind in waits_ns]
     made.blame += [blame("/d", 1, 9 * MS, kind="gil")]
     study = study_of(made)
-    assert study.turns == [RouteTurns("/a", 2, 1, 50 * MS, 20 * MS, 0), RouteTurns("/c", 1, 0, 0, 0, 50 * MS)]
+    assert study.turns == [RouteTurns("/a", 2, 1, 50 * MS, 0), RouteTurns("/c", 1, 0, 0, 50 * MS)]
     assert all("turns" not in row for row in rows_of(study) if row["view"] == "turns")
     made.turns = [Turns("/d", 3, 1, 0, 0, 2, 1)]
     *_, last = study_of(made).turns
     assert (last.route, last.waited, counted_turns(last)) == ("/d", 0, {
-        "turns": 3, "express": 1, "shared": 0, "charged": 0, "stopped": 2, "skipped": 1
+        "turns": 3, "express": 1, "shared": 0, "charged": 0, "skipped": 1
     })  # fmt: skip
     assert [row["express"] for row in rows_of(study_of(made)) if row["view"] == "turns"] == [0, 0, 1]
     assert "turns for permits: who pays, who gains" in [heading for heading, _, _ in sections(study)]

@@ -46,9 +46,6 @@ __all__ = [
     "blocking_report_all",
     "blocking_see",
     "blocking_within",
-    "boundaries_of",
-    "boundary",
-    "boundary_of_all",
     "calls_install",
     "calls_rescan",
     "calls_state",
@@ -183,13 +180,6 @@ class Permits:
     def forked(self) -> None:
         """Call in a forked child: counters start over, the switch interval is restored. Permits are its own anyway."""
 
-    def preempt(self, allowance_ns: int) -> None:
-        """Stop a phase that has used this much CPU under its permit while another is before it; 0 = never.
-
-        Where `boundaries_of` has been told of a tool. Never: the main thread, a thread that holds a lock that is known,
-        anybody while a job waits for a lock, a queue or a future. A stop lasts at most a second.
-        """
-
     def linger(self, lingers: bool) -> None:
         """Keep the interval short between two holders (True), until called with False. Cost: 50 ns.
 
@@ -317,21 +307,6 @@ def rearm_now(epoll_fd: int, fd: int, events: int, *, known: bool = True) -> Non
     """Change what an epoll set reports of a descriptor, as `recv_now`; with `known` false the set gets it, with no
     `events` it loses it. Raises: OSError.
     """
-
-def boundaries_of(
-    calls: tuple[Callable[[CodeType, int], object], Callable[[], str | None]] | None, events: int = 0, ours: str = ""
-) -> None:
-    """Use `set_local_events` and `get_tool` of a tool of `sys.monitoring`, with `events`, to stop threads; None = none.
-
-    No event is set once the tool's name is no longer "greenlane": the id is somebody else's then. Code below the folder
-    `ours` is never watched. Events are there only while a thread is asked to stand still.
-    """
-
-def boundary(*event: object) -> None:
-    """Stand still if this thread was asked to, and may: the callback of all of that tool's events. Never raises."""
-
-def boundary_of_all(*event: object) -> None:
-    """As `boundary`, of every thread, as if it had been asked and had a waiter before it. For tests."""
 
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
@@ -537,7 +512,7 @@ class Recorder:
         """Write down that this unit's job is a span of a trace, whose 128 bits are given in halves. No job: nothing."""
 
     def waited(self, kind: str, from_ns: int, to_ns: int) -> None:
-        """Write down a wait of this unit: `gil`, `loop`, `permit`, `accept`, `lock`, `pool`, `os` or `stopped`.
+        """Write down a wait of this unit: `gil`, `loop`, `permit`, `accept`, `lock`, `pool` or `os`.
 
         It is laid over the unit's blocks: a block on a pool's lock becomes a wait of the kind pool.
         """
@@ -583,7 +558,7 @@ class PermitQueue:
     Not for two threads at once: callers hold a lock of their own.
     """
 
-    def __new__(cls, permits: int, *, express: bool) -> PermitQueue: ...
+    def __new__(cls, permits: int) -> PermitQueue: ...
     def request(
         self,
         now_ns: int,

@@ -168,11 +168,6 @@ COUNTERS: Final[Mapping[str, Counter]] = {
     "lent_released": Counter(_LENT, labels={"reason": "released"}),
     "lent_overrun": Counter(_LENT, labels={"reason": "overrun"}),
     "charged": Counter(_counter("phases_charged", "Phases expected to be light that used the CPU of a heavy one.")),
-    "stopped": Counter(_counter("phases_stopped", "Phases stopped after their CPU allowance.")),
-    "stopped_ns": Counter(_counter("phase_stop_seconds", "Time for which phases were stopped.", "seconds"), 1e-9),
-    "stop_cpu_ns": Counter(_counter("phase_stop_cpu_seconds", "CPU that stopping phases took.", "seconds"), 1e-9),
-    "stopped_let_go": Counter(_counter("phase_stops_let_go", "Stops that ended before the phase had its turn.")),
-    "stopped_refused": Counter(_counter("phase_stops_refused", "Boundaries at which a phase could not be stopped.")),
     "skipped_timeout": Counter(_SKIPPED, labels={"reason": "timeout"}),
     "skipped_lock": Counter(_SKIPPED, labels={"reason": "lock"}),
     "skipped_unknown": Counter(_SKIPPED, labels={"reason": "unknown"}),
@@ -256,12 +251,11 @@ TURNS: Final[Mapping[str, Counter]] = {
         _counter("route_turns_shared", "Turns that used their share of CPU (400 ms) and then computed beside others.")
     ),
     "charged": Counter(_counter("route_charged", "Phases expected to be light that used the CPU of a heavy one.")),
-    "stopped": Counter(_counter("route_stops", "Phases stopped after their CPU allowance.")),
     "skipped": Counter(
         _counter("route_skipped", "Heavy phases that ran without a permit: a lock, a time-out, the mode.")
     ),
     "waited_ns": Counter(
-        _counter("route_wait_seconds", "What the route pays: time that its phases waited or were stopped.", "seconds"),
+        _counter("route_wait_seconds", "What the route pays: time that its phases waited.", "seconds"),
         1e-9,
     ),
     "others_waited_ns": Counter(
@@ -350,7 +344,6 @@ ATTRIBUTES: Final[Mapping[str, str]] = {
     "greenlane.wait.gil_ms": "Waiting for the GIL, ms.",
     "greenlane.wait.loop_ms": "Ready, while its event loop or hub ran something else, ms.",
     "greenlane.wait.permit_ms": "Waiting for a CPU permit, ms.",
-    "greenlane.wait.stopped_ms": "Stopped at a bytecode boundary while others went first (`preempt_ms`), ms.",
     "greenlane.wait.lock_ms": "Waiting for a lock, queue or future, ms.",
     "greenlane.wait.pool_ms": "Waiting for a free connection of a pool, ms.",
 }

@@ -48,10 +48,10 @@ def mode(request: pytest.FixtureRequest) -> str:
 def running(process: Running, mode: str) -> Iterator[Running]:
     """Greenlane in the test's mode; afterwards every permit is back and nobody waits."""
     scenario.new_chapter()
-    scenario.switch(process, mode)
+    process.set_mode(mode)
     yield process
     scenario.settled(process)
-    scenario.switch(process, "off")
+    process.set_mode("off")
 
 
 @pytest.fixture

@@ -26,16 +26,14 @@ EARLY_RLOCK = threading.RLock()
 EARLY_CONDITION = threading.Condition()
 EARLY_ALLOCATE = _thread.allocate_lock
 
-from greenlane import _native, phase  # noqa: E402
+from greenlane import phase  # noqa: E402
 from greenlane.policy import permits as rules  # noqa: E402
 from greenlane.settings import load  # noqa: E402
 from greenlane.wiring import process  # noqa: E402
 
 HEAVY = "GET /heavy/job"
 LIGHT = "GET /light/job"
-#: Permits whose holders are stopped at every bytecode boundary of every code that they run, no matter who waits.
-STOPPED = "stopped"
-MODES = ("off", "observe", "on", *([STOPPED] if hasattr(sys, "monitoring") else []))
+MODES = ("off", "observe", "on")
 
 _PINS = """
 [lanes.pinned-heavy]
@@ -49,8 +47,6 @@ weight = "light"
 
 
 _chapter = 0
-#: Of the attack, in `sys.monitoring`; ours is 4.
-_ATTACK = 3
 
 
 class Hang(AssertionError):
@@ -67,37 +63,10 @@ def start(mode: str, **flags: object) -> "process.Running":
         return process.start(settings, host="hazards")
 
 
-def switch(running: "process.Running", mode: str) -> None:
-    """Puts the mode in force; `STOPPED` is "on" and a stop at every boundary."""
-    running.set_mode("on" if mode == STOPPED else mode)
-    if hasattr(sys, "monitoring"):
-        running.set_preempt(1 if mode == STOPPED else 0)
-        _stop_everywhere(mode == STOPPED)
-
-
-def _stop_everywhere(stops: bool) -> None:
-    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
-    events = monitoring.events
-    watched = (events.LINE, events.JUMP, events.PY_RETURN, events.PY_START, events.PY_YIELD, events.BRANCH)
-    if stops and monitoring.get_tool(_ATTACK) is None:
-        monitoring.use_tool_id(_ATTACK, "attack")
-    if monitoring.get_tool(_ATTACK) is not None:
-        for event in watched:
-            monitoring.register_callback(_ATTACK, event, _native.boundary_of_all if stops else None)
-        monitoring.set_events(_ATTACK, sum(watched) if stops else 0)
-        if not stops:
-            monitoring.free_tool_id(_ATTACK)
-
-
 def start_script() -> "process.Running":
     """For scripts: the mode that the test asked for; a hang ends the process with every thread's stack after 15 s."""
     faulthandler.dump_traceback_later(15, exit=True)
-    mode = os.environ["HAZARD_MODE"]
-    if mode != STOPPED:
-        return start(mode)
-    running = start("on")
-    switch(running, mode)
-    return running
+    return start(os.environ["HAZARD_MODE"])
 
 
 def start_child(within_s: int = 10) -> None:

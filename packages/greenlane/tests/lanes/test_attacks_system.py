@@ -16,8 +16,6 @@ from tests.lanes.attacks import ATTACKS, Job, pricing_mix, ran
 from tests.lanes.burners import permits
 from tests.lanes.quotas import quota
 
-from greenlane.threads import stopping
-
 # Times, with one core for each run: `make soak`. What CI holds are the decisions (crates/policy) and their counts.
 pytestmark = [pytest.mark.slow, pytest.mark.system, pytest.mark.measured, pytest.mark.soak]
 
@@ -32,18 +30,6 @@ _SLACK_S = 0.002
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_class_pays(attack: str) -> None:
     _hold(attack, _ratios(ATTACKS[attack]))
-
-
-@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="sys.monitoring is CPython 3.12's")
-@pytest.mark.skipif(not getattr(sys, "_is_gil_enabled", lambda: True)(), reason="threads compute side by side")
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_no_class_pays_where_phases_are_stopped(attack: str) -> None:
-    """Locks are not seen here: one that a stopped thread holds keeps others for an allowance more."""
-    assert stopping.take()
-    try:
-        _hold(attack, _ratios(ATTACKS[attack], allowance_ms=20))
-    finally:
-        stopping.give_back()
 
 
 def _hold(attack: str, ratios: dict[str, float]) -> None:
@@ -72,12 +58,11 @@ def test_no_class_pays_on_half_a_core(half_a_core: Callable[[], AbstractContextM
     _hold("half a core", ratios)
 
 
-def _ratios(make: Callable[[random.Random], list[Job]], allowance_ms: int = 0) -> dict[str, float]:
+def _ratios(make: Callable[[random.Random], list[Job]]) -> dict[str, float]:
     """How many times as long each class takes with permits, on average; the median over the arrivals."""
     ratios: dict[str, list[float]] = {}
     for seed in range(_REPETITIONS):
         given = permits("on")
-        given.preempt(allowance_ms * 1_000_000)
         on, off = (ran(one, make(random.Random(seed))) for one in (given, permits("off")))
         for route, latencies_s in on.items():
             off_s = statistics.mean(off[route]) + _SLACK_S

@@ -179,10 +179,8 @@ process is compared with the same one without Greenlane.
 - **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
 - **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
 
-The table is of the default settings. With `preempt_ms` (CPython 3.12 and later) Greenlane also has a tool id of
-`sys.monitoring` (4, else 3) with three callbacks, and local events on the code of a phase from the moment that it is
-asked to stop until it does. `off` gives the id back. With `one_core` the threads of a worker and what requests start
-keep to one core; `off` lets threads use all, and does not reach programs that were started meanwhile.
+The table is of the default settings. With `one_core` the threads of a worker and what requests start keep to one core;
+`off` lets threads use all, and does not reach programs that were started meanwhile.
 
 | what | where | names | by what, when | put back |
 |---|---|---|---|---|"""

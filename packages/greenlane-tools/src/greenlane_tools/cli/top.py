@@ -22,12 +22,12 @@ __all__ = ["COMMAND", "functions", "phases", "totals", "turns"]
 
 PROCESS_COLUMNS: Final = (
     *("pid", "mode", "jobs", "jobs_per_s", "late"),
-    *("granted", "waited", "wait_ms", "stops", "stopped_ms", "stop_cpu_us", "hold_ms", "lent", "skipped", "would_wait"),
+    *("granted", "waited", "wait_ms", "hold_ms", "lent", "skipped", "would_wait"),
 )
 PHASE_COLUMNS: Final = ("route", "phase", "samples", "expected_ms", "weight", "pinned", "released_frac")
 
 TURN_COLUMNS: Final = (
-    *("route", "turns", "waited", "express", "shared", "charged", "stopped", "skipped"),
+    *("route", "turns", "waited", "express", "shared", "charged", "skipped"),
     *("pays_ms", "gains_ms"),
 )
 
@@ -166,10 +166,6 @@ def totals(answer: Answer) -> dict[str, object]:
         "granted": counters.get("granted", 0) + counters.get("waited_granted", 0),
         "waited": counters.get("waited", 0),
         "wait_ms": counters.get("wait_ns", 0) // 1_000_000,
-        "stops": counters.get("stopped", 0),
-        "stopped_ms": counters.get("stopped_ns", 0) // 1_000_000,
-        # Of one stop, on average.
-        "stop_cpu_us": counters.get("stop_cpu_ns", 0) // 1000 // max(1, counters.get("stopped", 0)),
         "hold_ms": counters.get("hold_ns", 0) // 1_000_000,
         "lent": _sum(counters, "lent_"),
         "skipped": _sum(counters, "skipped_"),
@@ -180,7 +176,7 @@ def totals(answer: Answer) -> dict[str, object]:
 def turns(found: Iterable[Answer]) -> list[dict[str, object]]:
     """One line a route over all processes, the most turns first.
 
-    `pays_ms`: its phases waited for permits or stood still. `gains_ms`: others waited while it had one.
+    `pays_ms`: its phases waited for permits. `gains_ms`: others waited while it had one.
     """
     summed: dict[str, dict[str, int]] = {}
     for answer in found:

@@ -33,8 +33,6 @@ _BUSY: Final = 0.97
 _SEEN: Final = 20
 #: Fewer processes than needed are not considered; up to this many more are.
 _MORE: Final = 4
-#: CPU after which a long phase stands still: the one that was measured (docs/design/0026-stopping-threads.md).
-_STOP_MS: Final = 40.0
 #: Time after which a call of a hanging upstream gives up where nobody says it.
 HANG_MS: Final = 30_000.0
 _HANG_TIMES: Final = 5.0
@@ -223,8 +221,6 @@ class _Search:
         plain = replace(plain, shed=due)
         said = f"{_processes(processes)} of Greenlane's worker: threads with CPU permits"
         yield self._made(f"permits x{processes}", plain, said, effort=2)
-        stops = f"{said}, of which a long one stands still after {_STOP_MS:g} ms (CPython 3.12 or later)"
-        yield self._made(f"permits-stop x{processes}", replace(plain, preempt_ms=_STOP_MS), stops, effort=3)
         if processes == 1:
             return
         front = costs_of(self._profile, "permits", front=True)
@@ -254,7 +250,7 @@ class _Search:
     def _served(self, host: str, processes: int, limit: int) -> SetUp:
         return replace(
             self._base, host=host, processes=processes, cores=self._room.cores, queue="accept", limit=limit,
-            shed=False, preempt_ms=0.0, lanes=(), placement={}, switch_interval_ms=self._switch_ms(host),
+            shed=False, lanes=(), placement={}, switch_interval_ms=self._switch_ms(host),
             costs=costs_of(self._profile, host, front=False),
         )  # fmt: skip
 

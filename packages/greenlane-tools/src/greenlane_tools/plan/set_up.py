@@ -48,8 +48,6 @@ class SetUp:
     switch_interval_ms: float = SWITCH_MS
     #: Requests in progress in a process (connections, threads); more wait before it, where nobody sees them.
     limit: int = 0
-    #: Of permits: CPU after which a holder stands still while another phase goes first. CPython 3.12 and later.
-    preempt_ms: float = 0.0
     #: Refuse early what would come too late.
     shed: bool = False
     lanes: tuple[SetUpLane, ...] = ()

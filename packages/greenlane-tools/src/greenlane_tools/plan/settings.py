@@ -117,11 +117,8 @@ def _comment(text: str) -> Iterator[str]:
 
 def _keys(set_up: SetUp) -> Iterator[str]:
     usual = Settings()
-    if set_up.host == "permits":
-        if set_up.limit and set_up.limit != usual.threads:
-            yield f"threads = {set_up.limit}"
-        if set_up.preempt_ms:
-            yield f"preempt_ms = {set_up.preempt_ms:g}"
+    if set_up.host == "permits" and set_up.limit and set_up.limit != usual.threads:
+        yield f"threads = {set_up.limit}"
     if set_up.queue == "central":
         yield f"workers = {set_up.processes}"
     if set_up.host == "celery":

@@ -12,7 +12,6 @@ The set-up is a mapping with these keys; only `host` must be there:
     at_once                 central queue: requests that a process gets at once; 0 = by the production's rule
     switch_interval_ms      5: the interpreter's; with permits while none is held. While one is, production's rule says:
                             `interval_ms` of the settings, longer where many want the GIL, and never beyond this
-    preempt_ms              permits: CPU after which a holder stands still while another phase goes first; 0 = never
     shed                    true = by the production's rule
     lanes                   [{name, routes, kind, processes, priority}]; kind soft or hard
     upstream_limits         celery: {upstream: calls at once}, a bulkhead over all processes

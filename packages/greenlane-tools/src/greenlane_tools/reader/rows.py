@@ -202,7 +202,7 @@ class Turns(NamedTuple):
     shared: int
     #: They were believed light, and used the CPU of a heavy one.
     charged: int
-    #: Times that a phase stood still while others went first.
+    #: Times that others went before a phase that had a permit; only in recordings of earlier versions.
     stopped: int
     #: They ran, at least at first, without a permit: a lock was held, the wait was too long, or the mode changed.
     skipped: int

@@ -92,7 +92,6 @@ def _turns(study: ReportStudy) -> Iterator[Row]:
             "jobs": each.jobs,
             "waited": each.waited,
             "pays_ms": ms(each.pays_ns),
-            "stopped_ms": ms(each.stopped_ns),
             "gains_ms": ms(each.gains_ns),
             # None of them in recordings by earlier releases.
             **counted_turns(each),

@@ -98,7 +98,6 @@ def _turns(study: ReportStudy) -> Sequence[Line]:
             "jobs": count(each.jobs),
             "that waited": count(each.waited),
             "pays": duration(each.pays_ns),
-            "of it stopped": duration(each.stopped_ns),
             "gains": duration(each.gains_ns),
             **{name: count(number) for name, number in counted_turns(each).items()},
         }

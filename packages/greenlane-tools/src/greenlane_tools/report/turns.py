@@ -1,6 +1,6 @@
 """Who took turns for the CPU: what each route paid for permits, and what it gained.
 
-A route pays the time that its jobs waited for permits or were stopped. It gains what others waited while it computed:
+A route pays the time that its jobs waited for permits. It gains what others waited while it computed:
 without permits they would have had the core at the same time.
 """
 
@@ -15,7 +15,7 @@ from greenlane_tools.report.split import RouteSplit
 
 __all__ = ["IN_TURN", "RouteTurns", "counted_turns", "turns_of"]
 
-#: Waits of phases that take turns.
+#: Waits of phases that take turns: what an earlier release stopped waited for its turn, too.
 IN_TURN: Final = ("permit", "stopped")
 
 
@@ -25,11 +25,9 @@ class RouteTurns:
 
     route: str
     jobs: int
-    #: Jobs that waited for a permit, or were stopped while they had one.
+    #: Jobs that waited for a permit.
     waited: int
     pays_ns: int
-    #: Of that, stopped.
-    stopped_ns: int
     gains_ns: int
     #: How its heavy phases went; None = the recording, by an earlier release, says it of no route.
     turns: Turns | None = None
@@ -47,8 +45,7 @@ def turns_of(routes: Sequence[RouteSplit], blame: Iterable[Blame], turns: Sequen
     for split in routes:
         waits_ns = [ns for job in split.jobs if (ns := sum(job.wait_ns.get(kind, 0) for kind in IN_TURN)) > 0]
         if waits_ns or split.route in gained or split.route in taken:
-            stopped_ns = sum(job.wait_ns.get("stopped", 0) for job in split.jobs)
-            paid = (len(waits_ns), sum(waits_ns), stopped_ns)
+            paid = (len(waits_ns), sum(waits_ns))
             gains_ns, counted = gained.get(split.route, 0), taken.get(split.route, none)
             found.append(RouteTurns(split.route, len(split.jobs), *paid, gains_ns, counted))
     return sorted(found, key=lambda each: -each.pays_ns)
@@ -59,4 +56,4 @@ def counted_turns(of: RouteTurns) -> dict[str, int]:
     if of.turns is None:
         return {}
     counted = of.turns._asdict()
-    return {"turns": counted.pop("taken"), **{name: counted[name] for name in Turns._fields[2:]}}
+    return {"turns": counted.pop("taken"), **{name: counted[name] for name in Turns._fields[2:] if name != "stopped"}}

@@ -22,13 +22,6 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         help="on = permits in force, observe = only count, off = plain threads, and nothing is counted",
     )
     parser.add_argument("--route", help='this route only, as `greenlane top` shows it ("GET /bikes/<id>")')
-    parser.add_argument(
-        "--preempt-ms",
-        type=float,
-        metavar="MS",
-        help="stop phases that have used this much CPU while others go before them, from now on (CPython 3.12 and "
-        "later); 0 = never. Not for one route alone",
-    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     declare_running(parser)
 
@@ -36,12 +29,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.route is not None:
         _check_route(arguments, output)
-    if arguments.preempt_ms is not None and arguments.route is not None:
-        raise ControlError(
-            "switch the mode", name="--preempt-ms", value=arguments.preempt_ms, rule="whole processes",
-            hint="leave --route out",
-        )  # fmt: skip
-    request = {"do": "mode", "mode": arguments.mode, "route": arguments.route, "preempt_ms": arguments.preempt_ms}
+    request = {"do": "mode", "mode": arguments.mode, "route": arguments.route}
     found, refused = answers(arguments, request, output)
     rows = [{"pid": answer["pid"], "mode": answer["mode"], "route": arguments.route} for answer in found]
     if arguments.json:

@@ -45,9 +45,6 @@ class Controlled(Protocol):
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch the process, or one route of it."""
 
-    def set_preempt(self, allowance_ms: float) -> object:
-        """Let phases over this allowance stand still; 0 = none."""
-
     def counters(self) -> Mapping[str, int]:
         """Counters by name."""
 

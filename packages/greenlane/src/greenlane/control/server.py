@@ -138,14 +138,7 @@ def _switch(request: Mapping[str, Any], controlled: Controlled) -> dict[str, obj
         return _refused(f"switch the mode: mode={mode!r}, expected one of {', '.join(MODES)}", "name a mode")
     if route is not None and (not isinstance(route, str) or not route):
         return _refused(f"switch the mode: route={route!r}, expected a route's name or null", "name a route")
-    allowance_ms = request.get("preempt_ms")
-    if allowance_ms is not None and (type(allowance_ms) not in (int, float) or not 0 <= allowance_ms <= 1000):
-        return _refused(
-            f"switch the mode: preempt_ms={allowance_ms!r}, expected 0 to 1000 or null", "name an allowance"
-        )
     controlled.set_mode(mode, route)
-    if allowance_ms is not None:
-        controlled.set_preempt(allowance_ms)
     return _told(controlled)
 
 

@@ -66,7 +66,6 @@ class Permits:
         self.name = self._native.name
         self.pin = self._native.pin
         self.linger = self._native.linger
-        self.preempt = self._native.preempt
         self.active = self._native.active
         self.deadline_ns = self._native.deadline_ns
         self.remaining_ms = self._native.remaining_ms

@@ -173,7 +173,7 @@ class NativeThreads:
         # Nobody releases it: acquiring it with a timeout sleeps, also where gevent has replaced `time.sleep`.
         self._sleep = allocate_lock()
         self._sleep.acquire()
-        self._queue = PermitQueue(self._rule.threads, express=True)
+        self._queue = PermitQueue(self._rule.threads)
         self._ticket = 0
         self._waiting: dict[int, Call] = {}
         self._ready: deque[Call] = deque()

@@ -94,6 +94,7 @@ REMOVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("wait_max_ms", "share_ms", "max_routes", "max_phases", "cluster_queue"), _CONSTANT),
     "inline_ms": f"{_LEFT_OUT}mark the function `@greenlane.light` or `@greenlane.heavy` instead",
     "auto_lane_ms": f"{_LEFT_OUT}it is 20 ms; a lane of your own says which routes go apart",
+    "preempt_ms": f"{_LEFT_OUT}threads are no longer stopped; `@greenlane.placed` keeps long work from others",
     "task_least": "write `least:N` in `task_rules`, for the keys that need it",
     "task_slow_factor": "set `task_slow_ms`, or leave it out: a call is slow from 5 times the key's usual latency on",
     **dict.fromkeys(

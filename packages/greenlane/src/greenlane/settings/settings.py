@@ -59,13 +59,6 @@ class Settings:
         unit="ms", low=0.1, high=1000,
         reason="At 0.9 of a worker, 2 ms makes every tail over 3 times longer (docs/design/0005).",
     )  # fmt: skip
-    preempt_ms: float = declare(
-        0.0, "CPU after which the holder of a permit is stopped at a bytecode boundary while another phase goes first "
-        "(CPython 3.12 and later); 0 = never.",
-        unit="ms", low=0, high=1000,
-        reason="At 40, short heavy phases took 0.5 to 0.8 times as long at p50, and the longest class up to 1.9 times "
-        "(docs/design/0026).",
-    )  # fmt: skip
 
     # Placement: the executors of `greenlane.run` and `@greenlane.placed`.
 

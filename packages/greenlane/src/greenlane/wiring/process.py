@@ -17,7 +17,7 @@ from typing import Final
 
 from greenlane import deadline, phase, probes
 from greenlane.errors import PlatformError
-from greenlane.lanes.permits import NS_PER_MS, LearnedRow, Permits
+from greenlane.lanes.permits import LearnedRow, Permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
 from greenlane.policy.permits import MAX_ROUTES
 from greenlane.probes import deadline_out
@@ -115,8 +115,6 @@ class Running:
         self.deadline_names = deadline.environ_names(settings.deadline_headers)
         self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
         self._lanes_from_front = False
-        self._allowance_ms = settings.preempt_ms
-        self._stops = False
         self._observer = _Observer(self._permits, self._rules)
         self._permits.read_requests(
             deadlines=self.deadline_names, due=self.due_ns, always=self._rules.any, shape=self._shape()
@@ -196,21 +194,6 @@ class Running:
         else:
             self._take_probes()
 
-    def set_preempt(self, allowance_ms: float) -> bool:
-        """Stop phases over this allowance from now on; 0 = never. False: this CPython cannot stop threads."""
-        self._allowance_ms = allowance_ms
-        return self._preempt(on=True)
-
-    def _preempt(self, *, on: bool) -> bool:
-        """Stop phases if that is wanted and the probes, which know the locks, are in place."""
-        wanted = on and self._allowance_ms > 0 and self._observer in phase.subscribers()
-        if wanted or self._stops:
-            from greenlane.threads import stopping
-
-            wanted = self._stops = stopping.take() if wanted else stopping.give_back()
-        self._permits.preempt(round(self._allowance_ms * NS_PER_MS) if wanted else 0)
-        return wanted or self._allowance_ms == 0
-
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
         counted = self._permits.counters()
@@ -256,11 +239,9 @@ class Running:
         for each in self._host_probes:
             each.install()
         phase.subscribe(self._observer)
-        self._preempt(on=True)
 
     def _take_probes(self) -> None:
         leave_one_core()
-        self._preempt(on=False)
         phase.unsubscribe(self._observer)
         for each in self._host_probes:
             each.uninstall()

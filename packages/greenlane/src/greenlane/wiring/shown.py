@@ -89,17 +89,6 @@ class _Controlled:
             )
         permits.set_mode(mode, route)
 
-    def set_preempt(self, allowance_ms: float) -> None:
-        permits = _part("permits")
-        if permits is None or not permits.set_preempt(allowance_ms):
-            raise ControlError(
-                "let long phases stand still",
-                name="preempt_ms",
-                value=allowance_ms,
-                rule="CPython 3.12 or later with its GIL, mode on or observe, and an id of sys.monitoring to be had",
-                hint="run the service on such a one; permits are in force as they were",
-            )
-
     def counters(self) -> Mapping[str, int]:
         permits = _part("permits")
         return {} if permits is None else permits.counters()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -175,8 +174,6 @@ def contender_of(
         "GREENLANE_TRUSTED_PROXIES": "127.0.0.1",
         **_switching(set_up),
     }
-    if set_up.preempt_ms and sys.version_info < (3, 12):
-        raise _no(set_up, "preempt_ms", set_up.preempt_ms, "0 on CPython 3.11", "install Greenlane on 3.12 or later")
     if set_up.queue == "central":
         command = (
             *GREENLANE, "serve", application, "--kind", "wsgi", "--bind", "{address}",

@@ -67,22 +67,22 @@ def _turns(study: ReportStudy) -> Html:
         Row(
             [
                 *(each.route, count(each.jobs), count(each.waited)),
-                *(duration(each.pays_ns), duration(each.stopped_ns), duration(each.gains_ns)),
+                *(duration(each.pays_ns), duration(each.gains_ns)),
                 *map(count, counted_turns(each).values()),
             ]
         )
         for each in chosen
     ]
-    heads = ["route", "jobs", "that waited", "pays", "of it stopped", "gains"]
+    heads = ["route", "jobs", "that waited", "pays", "gains"]
     heads += counted_turns(study.turns[0])
     said = (
-        "A route pays the time that its jobs waited for permits or were stopped. It gains what others waited while it "
-        "computed: without permits they would have had the core at the same time."
+        "A route pays the time that its jobs waited for permits. It gains what others waited while it computed: "
+        "without permits they would have had the core at the same time."
     )
     how = (
         " Express turns ran beside a longer one. Shared turns used their share of CPU (400 ms), then computed beside "
-        "others. Charged phases were expected to be light, but were heavy. Stopped: times that a phase stood still for "
-        "another one. Skipped phases ran without a permit: a lock was held, the wait was too long, or the mode changed."
+        "others. Charged phases were expected to be light, but were heavy. Skipped phases ran without a permit: a lock "
+        "was held, the wait was too long, or the mode changed."
     )
     shown = [note(said + how if study.turns[0].turns else said), table(heads, rows, "turns")]
     return details("Turns for permits", joined(shown), more)
