@@ -57,7 +57,7 @@ in an open loop: a request leaves when it is due, and its latency counts from th
 - **Bounds** are judged and printed (holds, fails, not measured); with `--check` one that does not hold gives exit
   code 1.
 """
-COLUMNS = "\n| key | default | expected | what it is, and why this default |\n|---|---|---|---|\n"
+COLUMNS = "\n| key | default | expected | what it is |\n|---|---|---|---|\n"
 
 
 def page() -> str:
@@ -95,10 +95,9 @@ def _about(kind: type[Any]) -> str:
 def _table(kind: type[Any]) -> Iterable[str]:
     yield COLUMNS
     for setting in declarations(kind).values():
-        what = f"{setting.what} *{setting.reason}*"
         # The only list that may not be empty.
         required = setting.required or (kind is Service and setting.name == "command")
-        cells = (f"`{setting.name}`", "required" if required else _default(setting), setting.rule, what)
+        cells = (f"`{setting.name}`", "required" if required else _default(setting), setting.rule, setting.what)
         yield "| " + " | ".join(_line(cell).replace("|", "\\|") for cell in cells) + " |\n"
 
 
