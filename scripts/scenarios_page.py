@@ -60,9 +60,13 @@ in an open loop: a request leaves when it is due, and its latency counts from th
 COLUMNS = "\n| key | default | expected | what it is |\n|---|---|---|---|\n"
 
 
+#: What the page says once.
+_NAME = "a name of letters, digits, dots, dashes and underscores"
+
+
 def page() -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _scenarios(), "\n## Keys of the file\n", *_table(Scenario)]
+    parts = [HEAD, _scenarios(), "\n## Keys of the file\n\nIn these tables *a name* has letters, digits, dots, dashes and underscores.\n", *_table(Scenario)]
     for key, _, kind in TABLES:
         parts += [f"\n## `[[{key}]]`\n\n{_about(kind)}\n", *_table(kind)]
     parts += [f"\n## `[contrast]`\n\n{_about(Contrast)}\n", *_table(Contrast), _placeholders(), _bounds()]
@@ -97,7 +101,8 @@ def _table(kind: type[Any]) -> Iterable[str]:
     for setting in declarations(kind).values():
         # The only list that may not be empty.
         required = setting.required or (kind is Service and setting.name == "command")
-        cells = (f"`{setting.name}`", "required" if required else _default(setting), setting.rule, setting.what)
+        rule = setting.rule.replace(_NAME, "a name")
+        cells = (f"`{setting.name}`", "required" if required else _default(setting), rule, setting.what)
         yield "| " + " | ".join(_line(cell).replace("|", "\\|") for cell in cells) + " |\n"
 
 
