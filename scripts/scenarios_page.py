@@ -66,7 +66,12 @@ _NAME = "a name of letters, digits, dots, dashes and underscores"
 
 def page() -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _scenarios(), "\n## Keys of the file\n\nIn these tables *a name* has letters, digits, dots, dashes and underscores.\n", *_table(Scenario)]
+    parts = [
+        HEAD,
+        _scenarios(),
+        "\n## Keys of the file\n\n*A name* has letters, digits, dots, dashes and underscores.\n",
+        *_table(Scenario),
+    ]
     for key, _, kind in TABLES:
         parts += [f"\n## `[[{key}]]`\n\n{_about(kind)}\n", *_table(kind)]
     parts += [f"\n## `[contrast]`\n\n{_about(Contrast)}\n", *_table(Contrast), _placeholders(), _bounds()]
