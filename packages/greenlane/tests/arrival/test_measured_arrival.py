@@ -15,7 +15,7 @@ from tests.arrival.servers import SERVERS, missing
 
 from tests.fixtures import StartProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.soak]
+pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.measured]
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -25,31 +25,32 @@ _recorder: Final = Recorder()
 class _Reads:
     """When the bytes of a connection came."""
 
-    __slots__ = ("_came", "_read", "_taken")
+    __slots__ = ("_came", "_read", "head")
 
     def __init__(self) -> None:
         #: (how many bytes had been read with it, arrival) of each read that is not used up.
         self._came: deque[tuple[int, tuple[int, str]]] = deque()
         self._read = 0
-        #: Where the next request begins.
-        self._taken = 0
+        #: When the bytes came that ended the last head.
+        self.head: tuple[int, str] | None = None
 
     def add(self, length: int, arrival: tuple[int, str]) -> None:
         self._read += length
         self._came.append((self._read, arrival))
 
-    def take(self, left: int) -> tuple[int, str]:
-        """Give the arrival of the request that is whole now; `left` bytes of later ones have been read as well."""
-        while len(self._came) > 1 and self._came[0][0] <= self._taken:
+    def end_head(self, left: int) -> None:
+        """A head has ended; `left` bytes behind it have been read as well."""
+        end = self._read - left
+        while len(self._came) > 1 and self._came[0][0] < end:
             self._came.popleft()
-        self._taken = self._read - left
-        return self._came[0][1]
+        self.head = self._came[0][1]
 
 
 def place(patches: Patches, module: ModuleType) -> None:
     """Place the observers in `daphne.server`."""
     # What the transport calls: the channel's own method is called again with what had to wait.
     patches.replace(module.http._GenericHTTPChannelProtocol, "dataReceived", _data_received)
+    patches.replace(module.http.HTTPChannel, "allHeadersReceived", _head_received)
     patches.replace(module.Server, "create_application", _create_application)
 
 
@@ -65,6 +66,16 @@ def _data_received(original: Callable[..., Any], silent: list[bool]) -> Callable
         return original(self, data)
 
     return dataReceived
+
+
+def _head_received(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def allHeadersReceived(self: Any) -> Any:
+        reads = getattr(self, _READS, None)
+        if reads is not None and not silent:
+            reads.end_head(len(self._buffer) + sum(map(len, self._dataBuffer)))
+        return original(self)
+
+    return allHeadersReceived
 
 
 def _create_application(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -85,10 +96,10 @@ def _descriptor(channel: Any) -> int:
 
 def _arrival(channel: Any) -> tuple[int, str]:
     reads = getattr(channel, _READS, None)
-    if reads is None:  # a stream of HTTP/2, which is handed over as it is read
+    if reads is None or reads.head is None:  # a stream of HTTP/2, which is handed over as it is read
         return Steps.arrival()
-    arrival: tuple[int, str] = reads.take(len(channel._buffer) + sum(map(len, channel._dataBuffer)))
-    return arrival
+    head: tuple[int, str] = reads.head
+    return head
 
 
 class _Observed:
