@@ -4,7 +4,7 @@ Question: does a function that is placed by choice take as long as in the best f
 turning? Expected: p50 within 10 % on each function, heartbeat within 2 ms of that placement's; the native thread adds
 at most 5 ms to the heartbeat beside 4 callers that compute in Python, for 0.98 of the work that inline does.
 
-It runs `greenlane_tools.lab.placement` (docs/placement-lab.md): 4 callers, no rivals.
+It runs `greenlane_tools.lab.placement` (docs/lab.md): 4 callers, no rivals.
 """
 
 from __future__ import annotations

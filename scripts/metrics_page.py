@@ -59,14 +59,12 @@ assert metrics({}, lambda *ignored: None) == [b""]  # nothing is recorded in thi
 ```
 
 Behind several workers a scrape reaches any one of them. The labels keep their counters apart; sum over them in the
-query. A scrape of one port that should reach all workers needs a port a worker, or OpenTelemetry, where each pushes.
+query. A scrape that should reach all workers needs a port a worker, or OpenTelemetry, where each pushes.
 
 ## Which one to scale by
 
-CPU utilisation of a pod is the wrong signal for a Python service: it is an average over workers and over a scrape, and
-requests queue for the GIL or the loop in the fullest worker long before the average is high. A pod with four workers of
-which one is full reports 25 to 40 %. Three signals say "the process is late" instead; each is a number that more
-replicas lower:
+CPU utilisation of a pod is the wrong signal: it is an average, and requests queue for the GIL or the loop in the fullest
+worker long before it is high. Three signals say "the process is late" instead:
 
 | signal | PromQL | scale out above |
 |---|---|---|
@@ -74,15 +72,14 @@ replicas lower:
 | wait share of the jobs' time | `sum(rate(greenlane_job_time_seconds_total{part="wait"}[1m])) / sum(rate(greenlane_job_latency_seconds_sum[1m]))` | 0.3 |
 | busy share of the hottest worker | `max(rate(greenlane_busy_seconds_total[1m]))` | 0.7 |
 
-Lag is what users feel and needs no knowledge of the service; take it first. The busy share reacts earlier and is the
-right one for scaling *in*: below 0.4 in the hottest worker one replica fewer is safe. If lag is high while no worker is
-busy, more replicas do not help: something holds the GIL or the loop for long (`greenlane report` names it). With
-permits, `sum(greenlane_heavy_phases_waiting)` is the queue for them.
+Lag is what users feel; take it first, with a bound on the replicas, since it grows without one near saturation. The busy
+share reacts earlier, is proportional to the load per replica, and is the right one for scaling *in*: below 0.4 in the
+hottest worker one replica fewer is safe. If lag is high while no worker is busy, more replicas do not help: something
+holds the GIL or the loop for long (`greenlane report` names it). With permits,
+`sum(greenlane_heavy_phases_waiting)` is the queue for them. Under OpenTelemetry `greenlane_lag_p99_seconds` and
+`greenlane_busy_ratio` are the first and the last as gauges: take their maximum over processes.
 
-Under OpenTelemetry `greenlane_lag_p99_seconds` and `greenlane_busy_ratio` are the same two as gauges, over the time
-since the last collection, for autoscalers without a query language: take their maximum over processes.
-
-KEDA, with Prometheus:
+KEDA, with Prometheus (HorizontalPodAutoscaler with prometheus-adapter: [scaling](scaling.md#kubernetes) has the rule):
 
 ```yaml
 apiVersion: keda.sh/v1alpha1
@@ -100,36 +97,7 @@ spec:
         serverAddress: http://prometheus:9090
         query: histogram_quantile(0.99, sum by (le) (rate(greenlane_lag_seconds_bucket{app="shop"}[1m])))
         threshold: "0.05"
-    - type: prometheus
-      metricType: Value
-      metadata:
-        serverAddress: http://prometheus:9090
-        query: max(rate(greenlane_busy_seconds_total{app="shop"}[1m]))
-        threshold: "0.7"
 ```
-
-HorizontalPodAutoscaler, with prometheus-adapter: a rule with `metricsQuery` as above makes the external metric, then
-
-```yaml
-apiVersion: autoscaling/v2
-kind: HorizontalPodAutoscaler
-metadata: {name: shop}
-spec:
-  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
-  minReplicas: 2
-  maxReplicas: 20
-  behavior:
-    scaleDown: {stabilizationWindowSeconds: 300}   # lag falls at once when a replica comes; do not take it away again
-  metrics:
-    - type: External
-      external:
-        metric: {name: greenlane_busy_hottest}
-        target: {type: Value, value: "700m"}
-```
-
-An autoscaler multiplies replicas by signal / target. The busy share is proportional to load per replica, so that rule
-fits it; lag is not (it grows without bound near saturation), so give lag a `maxReplicaCount` you can live with and let
-the busy share do the fine work.
 
 ## Names
 

@@ -4,16 +4,17 @@
 
 A block that is made stands behind a comment that names its situation and the tables that are shown:
 
-    <!-- recorded: q01; who made whom wait; upstream's clock beside yours -->
+    <!-- recorded: q01; - Spans; upstream's clock beside yours -->
     ```text
     ...
     ```
 
-The sentences of a report are always shown, tables only if they are named. "rows VIEW: name, name" shows fields of
-`--json` instead, "rows VIEW name=value: ..." only of such rows. "q26-after" is q26 with its remedy, compared. A block
-behind `<!-- run: COMMAND -->` is what that command writes to stdout. What is pasted satisfies the question's own
-tests; after three runs that do not, the page stays as it was. About three minutes for all; run it on a machine that
-has nothing else to do, else "os" is a culprit.
+The sentences of a report are always shown, notes ("- Spans ...") and the first rows of tables only if their beginning
+is named. "rows VIEW: name, name" shows fields of `--json` instead, "rows VIEW name=value: ..." only of such rows.
+"q26-after" is q26 with its remedy, compared. A block behind `<!-- run -->` is what the command in its first line
+writes to stdout; behind `<!-- run: NAME; NAME -->` the first paragraph of that, and those that begin so. What is pasted
+satisfies the question's own tests; after three runs that do not, the page stays as it was. About three minutes for
+all; run it on a machine that has nothing else to do, else "os" is a culprit.
 """
 
 from __future__ import annotations
@@ -52,13 +53,15 @@ PAGES = (ROOT / "docs" / "oncall.md", ROOT / "docs" / "applications.md")
 BLOCK = re.compile(
     r"(<!-- recorded: (?P<name>[\w-]+)(?P<tables>[^>]*?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL
 )
-RUN = re.compile(r"(<!-- run: (?P<command>.+?) -->\n)```text\n.*?^```$", re.MULTILINE | re.DOTALL)
+RUN = re.compile(
+    r"(<!-- run(?:: (?P<wanted>.+?))? -->\n)```text\n\$ (?P<command>.+?)\n.*?^```$", re.MULTILINE | re.DOTALL
+)
 #: Columns of a page; longer lines are cut.
-WIDTH = 150
+WIDTH = 120
 #: Runs of a situation until its tests hold.
 _TRIES = 3
-#: Rows of `--json` that are shown.
-_MOST = 10
+#: Rows of a table that are shown.
+_MOST = 3
 
 #: Records into a file; gives what is wrong with it.
 Record = Callable[[Path], str]
@@ -104,7 +107,11 @@ def _run(match: re.Match[str]) -> str:
     if done.returncode:
         print(done.stderr, file=sys.stderr)
         return match[0]
-    return f"{match[1]}```text\n$ {command}\n{done.stdout.rstrip()}\n```"
+    shown = done.stdout.rstrip()
+    if match["wanted"]:
+        first, *others = shown.split("\n\n")
+        shown = "\n\n".join([first, *(one for one in others if one.startswith(_names_in(match["wanted"])))])
+    return f"{match[1]}```text\n$ {command}\n{_cut(shown.splitlines())}\n```"
 
 
 def _names(text: str) -> list[str]:
@@ -121,8 +128,7 @@ def _said(name: str, folder: Path) -> Made | None:
         file.unlink(missing_ok=True)
         wrong = record(file)
         if not wrong:
-            commands = [_recording(name, command), f"$ greenlane report {file.name}"]
-            return commands, report(file), json.loads(report(file, "--json"))["rows"]
+            return [_recording(name, command)], report(file), json.loads(report(file, "--json"))["rows"]
         print(f"{name} does not satisfy its test: {wrong}", file=sys.stderr, flush=True)
     return None
 
@@ -184,24 +190,33 @@ def _block(match: re.Match[str], made: dict[str, Made]) -> str:
     if match["name"] not in made:
         return match[0]
     commands, text, rows = made[match["name"]]
-    tables = [part.strip() for part in match["tables"].split(";") if part.strip()]
+    tables = _names_in(match["tables"])
     shown = [
         *commands,
         *_chosen(text, tables),
         *(line for table in tables if table.startswith("rows ") for line in _fields(rows, table)),
     ]
-    lines = [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in shown]
-    return f"{match[1]}```text\n" + "\n".join(lines) + "\n```"
+    return f"{match[1]}```text\n{_cut(shown)}\n```"
 
 
-def _chosen(text: str, tables: list[str]) -> list[str]:
-    """The sentences, and the tables that are wanted."""
+def _names_in(wanted: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in wanted.split(";") if part.strip())
+
+
+def _cut(lines: list[str]) -> str:
+    return "\n".join(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in lines)
+
+
+def _chosen(text: str, wanted: tuple[str, ...]) -> list[str]:
+    """The sentences, the notes and the first rows of the tables that are wanted."""
     sentences, *sections = re.split(r"\n\s*\n", text.strip())
-    lines = [line.rstrip() for line in sentences.splitlines() if not line.startswith(("page:", "note:"))]
+    skipped = ("page:", "note:", "- ")
+    lines = [
+        line.rstrip() for line in sentences.splitlines() if line.startswith(wanted) or not line.startswith(skipped)
+    ]
     for section in sections:
-        heading = section.splitlines()[0].strip()
-        if any(heading.startswith(table) for table in tables):
-            lines += ["", *(line.rstrip() for line in section.splitlines())]
+        if section.strip().startswith(wanted):
+            lines += ["", *(line.rstrip() for line in section.splitlines()[: 2 + _MOST])]
     return _wrapped(lines)
 
 

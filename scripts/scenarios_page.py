@@ -41,31 +41,37 @@ greenlane lab run my/scenario.toml --seconds 30 --contenders gevent,greenlane --
 
 ## What a run does
 
-The file is checked whole before anything starts; a wrong key or value ends the command with exit code 2 and a message
-that names the file, the key, the value, the rule and one remedy. Then all contenders are started side by side, the
-CPU of one job is measured where rates are given as shares, and each contender is warmed up. The runs follow one
-another: in each level and repetition every contender has its turn, and which one goes first changes with the
-repetition. All meet the same arrivals and amounts of work, in an open loop: a request leaves when it is due, and its
-latency counts from then.
+The file is checked whole before anything starts; a wrong key or value ends the command with exit code 2. Then all
+contenders are started side by side, the CPU of one job is measured where rates are given as shares, and each contender
+is warmed up. In each level and repetition every contender has its turn. All meet the same arrivals and amounts of work,
+in an open loop: a request leaves when it is due, and its latency counts from then.
 
 - **What is left** in `--out` (`out/lab/NAME`): `run.json` (what it ran on, which runs are done), `samples/RUN.parquet`
-  (every request of a run, written as soon as the run is over), `rows.json` (the `--json` object), `page.html`.
-- **Interrupted** (Ctrl-C, SIGTERM, a crash): every process is ended, finished runs are kept, the same command resumes
-  with the rest. Results of another scenario, build or machine are refused rather than mixed in: `--fresh` forgets them.
-- **A service that dies** of itself: the end of its output is shown, the run is kept and marked, it is
-  restarted, and the rest goes on. A contender that does not come up is left out, and the others go on. Either way the
-  exit code is 1. When a shared service or every contender fails, the run ends with exit code 2.
+  (every request of a run), `rows.json` (the `--json` object), `page.html`.
+- **Interrupted**: every process is ended, finished runs are kept, the same command resumes with the rest. Results of
+  another scenario, build or machine are refused: `--fresh` forgets them.
+- **A service that dies** of itself: the run is kept and marked, it is restarted, and the rest goes on. A contender that
+  does not come up is left out. Either way the exit code is 1. When a shared service or every contender fails, it is 2.
 - **Notes with a remedy** are printed when other processes took CPU, the generator came late, the clock was set, a
   contender did not reach its utilisation, requests failed, or a percentile stands on too few requests.
 - **Bounds** are judged and printed (holds, fails, not measured); with `--check` one that does not hold gives exit
   code 1.
 """
-COLUMNS = "\n| key | default | expected | what it is, and why this default |\n|---|---|---|---|\n"
+COLUMNS = "\n| key | default | expected | what it is |\n|---|---|---|---|\n"
+
+
+#: What the page says once.
+_NAME = "a name of letters, digits, dots, dashes and underscores"
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    parts = [HEAD, _scenarios(), "\n## Keys of the file\n", *_table(Scenario)]
+    parts = [
+        HEAD,
+        _scenarios(),
+        "\n## Keys of the file\n\n*A name* has letters, digits, dots, dashes and underscores.\n",
+        *_table(Scenario),
+    ]
     for key, _, kind in TABLES:
         parts += [f"\n## `[[{key}]]`\n\n{_about(kind)}\n", *_table(kind)]
     parts += [f"\n## `[contrast]`\n\n{_about(Contrast)}\n", *_table(Contrast), _placeholders(), _bounds()]
@@ -78,13 +84,13 @@ def main(arguments: list[str]) -> int:
 
 
 def _scenarios() -> str:
-    lines = ["\n## Those that are here\n\n| name | question | expected |\n|---|---|---|\n"]
+    lines = ["\n## Those that are here\n\n| name | question |\n|---|---|\n"]
     for path in [*sorted(SCENARIOS.glob("*.toml")), *sorted(SHIPPED.glob("*.toml"))]:
         found = tomllib.loads(path.read_text("utf-8"))
-        lines.append(f"| `{found['name']}` | {_line(found['question'])} | {_line(found['expected'])} |\n")
+        lines.append(f"| `{found['name']}` | {_line(found['question'])} |\n")
     lines.append(
-        "\n`mixed` and `pricing` ship in the wheel; `greenlane demo pricing` runs the latter with options of its own. "
-        "The others run from a checkout.\n"
+        "\nEach file says beforehand which answer is expected. `mixed` and `pricing` ship in the wheel; `greenlane "
+        "demo pricing` runs the latter with options of its own. The others run from a checkout.\n"
     )
     return "".join(lines)
 
@@ -98,10 +104,10 @@ def _about(kind: type[Any]) -> str:
 def _table(kind: type[Any]) -> Iterable[str]:
     yield COLUMNS
     for setting in declarations(kind).values():
-        what = f"{setting.what} *{setting.reason}*"
         # The only list that may not be empty.
         required = setting.required or (kind is Service and setting.name == "command")
-        cells = (f"`{setting.name}`", "required" if required else _default(setting), setting.rule, what)
+        rule = setting.rule.replace(_NAME, "a name")
+        cells = (f"`{setting.name}`", "required" if required else _default(setting), rule, setting.what)
         yield "| " + " | ".join(_line(cell).replace("|", "\\|") for cell in cells) + " |\n"
 
 

@@ -67,10 +67,11 @@ def page() -> str:
     aliases = ", ".join(f"`{other}` (`{name}`)" for other, name in ALIASES.items())
     text = HEAD.replace("{aliases}", aliases)
     by_name = {str(row["setting"]): row for row in rows}
-    text += f"\n## The ten that people set first\n{COLUMNS}" + "".join(_row(by_name[name]) for name in FIRST)
+    text += f"\n## The ten that people set first\n\nThey are in no table below.\n{COLUMNS}"
+    text += "".join(_row(by_name[name]) for name in FIRST)
     for distribution in shown.by_distribution():
-        own = [_row(row) for row in rows if row["distribution"] == distribution and not _of_lane(row)]
-        text += f"\n## {distribution}\n{COLUMNS}" + "".join(own)
+        own = [row for row in rows if row["distribution"] == distribution and row["setting"] not in FIRST]
+        text += f"\n## {distribution}\n{COLUMNS}" + "".join(_row(row) for row in own if not _of_lane(row))
     return text + LANES + COLUMNS + "".join(_row(row) for row in rows if _of_lane(row))
 
 
