@@ -578,21 +578,26 @@ sys.meta_path.insert(0, Absent())
 """
 
 
-@pytest.mark.slow
-def test_without_its_packages_the_demo_has_its_help_and_else_exits_2_with_the_command_that_installs_them(
-    tmp_path: Path,
-) -> None:
-    def demo(*argv: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", _WITHOUT_THE_EXTRA + ENTRY, "demo", *argv]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+def without_the_extra(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _WITHOUT_THE_EXTRA + ENTRY, *argv]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
 
-    told = demo("pricing", "--help")
+
+@pytest.mark.slow
+def test_without_its_packages_the_demo_has_its_help(tmp_path: Path) -> None:
+    told = without_the_extra(tmp_path, "demo", "pricing", "--help")
     assert (told.returncode, told.stderr) == (0, "")
     assert "--utilisation" in told.stdout
-    refused = demo()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["demo", "lab run mixed", "lab placement", "lab part3", "lab accept", "serve a:a"])
+def test_without_its_packages_a_command_exits_2_with_the_one_that_installs_them(tmp_path: Path, command: str) -> None:
+    (tmp_path / "a.py").write_text("def a(environ, start_response): ...")
+    refused = without_the_extra(tmp_path, *command.split())
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert "module='numpy'" in refused.stderr
-    assert f"hint: {install('demo')}\nmore: greenlane explain GL102\n" in refused.stderr
+    assert "module='numpy'" in refused.stderr or "module='gunicorn'" in refused.stderr
+    assert f"hint: {install(command.split()[0])}\nmore: greenlane explain GL102\n" in refused.stderr
 
 
 def test_the_demo_gets_its_own_arguments(run: Run) -> None:
