@@ -1,7 +1,7 @@
 """What a release needs beside its files: the version, in every place from one; addresses; notes.
 
     python scripts/release.py version            the version: Cargo.toml's, workspace.package.version
-    python scripts/release.py version 0.2.0      the same everywhere: manifests, pins, lock file, README, changelog
+    python scripts/release.py version 0.2.0      the same everywhere: manifests, pins, lock file, pages, changelog
     python scripts/release.py check v0.2.0       is this tag that version, and has the changelog its section
     python scripts/release.py notes              the changelog's section of this version
     python scripts/release.py stamp https://HOST/OWNER/NAME    in a release's checkout: project.urls and whole links
@@ -73,7 +73,8 @@ def set_version(root: Path, wanted: str) -> None:
     for manifest in _manifests(root):
         _change(manifest, rf'^version = "{old}"', f'version = "{wanted}"', always=False)
         _change(manifest, rf'(?<="greenlane)([\w\[\]-]*==){old}(?=")', rf"\g<1>{wanted}", always=False)
-    _change(root / "README.md", rf"(?<===){old}(?=')", wanted)
+    for page in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
+        _change(page, rf"(?<=\]==){old}(?=')", wanted, always=False)
     today = datetime.datetime.now(datetime.UTC).date()
     _change(root / "CHANGELOG.md", re.escape(_UNRELEASED), f"{_UNRELEASED}\n## [{wanted}] - {today}\n")
 

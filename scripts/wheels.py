@@ -95,8 +95,10 @@ def _build(out: Path, pythons: Sequence[str], arches: Sequence[str]) -> None:
     out.mkdir(parents=True)
     for name in PURE:
         _run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", out, ROOT / "packages" / name])
+        _run([_tool("hatchling"), "build", "-t", "sdist", "-d", out], cwd=ROOT / "packages" / name, quiet=True)
     for name in NATIVE:
         _run([_tool("maturin"), "sdist", "--out", out], cwd=ROOT / "packages" / name, quiet=True)
+    _build_from_sources(out)
     for arch in arches:
         # maturin asks the first python3 for its zig.
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -114,6 +116,18 @@ def _build(out: Path, pythons: Sequence[str], arches: Sequence[str]) -> None:
                     env=environment,
                 )
                 print(f"built {name} for CPython {python} on {arch} in {time.monotonic() - begun:.0f} s", flush=True)
+    # What an index would show: strict, so that a page that is not rendered fails.
+    _run([_tool("twine"), "check", "--strict", *sorted(out.glob("greenlane*"))])
+
+
+def _build_from_sources(out: Path) -> None:
+    """Build a wheel of each source distribution as pip would, for this interpreter; the wheels are thrown away."""
+    begun = time.monotonic()
+    environment = os.environ | {"CARGO_TARGET_DIR": str(ROOT / "target" / "wheels")}
+    with tempfile.TemporaryDirectory() as name:
+        for source in sorted(out.glob("greenlane*.tar.gz")):
+            _run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", name, source], env=environment)
+    print(f"built each source distribution in {time.monotonic() - begun:.0f} s", flush=True)
 
 
 def _has_standard_library(arch: str) -> bool:
@@ -221,8 +235,9 @@ def _try(out: Path, version: str, python: str) -> None:
         if shutil.which("cargo", path=tools["PATH"]):
             raise CannotError("cargo stands in /usr/bin: an installation without a compiler cannot be shown here")
         begun = time.monotonic()
-        wanted = ["greenlane[gunicorn]", "greenlane[tools]"]
-        _run([f"{folder}/venv/bin/python", "-m", "pip", "install", "-q", "--find-links", out, *wanted], env=tools)
+        pip: list[str | Path] = [f"{folder}/venv/bin/python", "-m", "pip", "install", "-q", "--find-links", out]
+        # The diagnosis needs no package but ours.
+        _run([*pip, "--no-index", "greenlane[tools]"], env=tools)
         installed = time.monotonic()
         (folder / "served.py").write_text(_SERVE)
         command = f"{folder}/venv/bin/greenlane"
@@ -230,6 +245,8 @@ def _try(out: Path, version: str, python: str) -> None:
         _run(["python", "served.py"], cwd=folder, env=tools)
         _run([command, "record", "-o", "try.glr", "--", "python", "served.py"], cwd=folder, env=tools, quiet=True)
         _run([command, "report", "--json", "try.glr"], cwd=folder, env=tools, quiet=True)
+        _run([*pip, "greenlane[gunicorn]"], env=tools)
+        _run([command, "doctor"], cwd=folder, env=tools, quiet=True)
         print(
             f"CPython {version}: installed in {installed - begun:.0f} s, "
             f"check, middleware, recording and report in {time.monotonic() - installed:.0f} s",

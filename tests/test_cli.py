@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -23,6 +24,7 @@ from greenlane import __version__, errors
 from greenlane.cli.command import Command
 from greenlane.cli.commands import installed, known
 from greenlane.cli.explain import PAGES
+from greenlane.cli.extra import install
 from greenlane.cli.main import main
 from greenlane.cli.parser import Parser
 from greenlane.control.server import Server
@@ -128,6 +130,26 @@ def ended_process(folder: Path) -> int:
 
 
 # --- the whole
+
+
+def test_the_help_lists_nothing_as_a_command_that_is_none(run: Run) -> None:
+    listed = re.findall(r"^  ([a-z][\w-]+)  ", run("--help").out, re.MULTILINE)
+    assert {"record", "serve"} <= {*listed} <= {*known()}
+
+
+@pytest.mark.parametrize(
+    ("argv", "number"),
+    [
+        (["config", "--permits", "x"], "GL101"),
+        (["record", "-o", "r.glr", "--", "no-such-program"], "GL103"),
+        (["explain", "GL999"], "GL103"),
+        (["report", "absent.glr"], "GL301"),
+    ],
+)
+def test_what_is_wrong_has_a_code_of_its_kind(run: Run, argv: list[str], number: str) -> None:
+    result = run(*argv)
+    assert result.code == 2
+    assert result.err.endswith(f"more: greenlane explain {number}\n")
 
 
 def test_without_a_command_it_explains_itself_and_exits_2(run: Run) -> None:
@@ -531,24 +553,42 @@ def test_a_key_that_no_worker_has_met_is_switched_and_named(
 # --- demo
 
 
-def test_a_missing_package_of_the_demo_exits_2_with_the_command_that_installs_it(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Absent:
-        """An import path on which `greenlane_tools.lab.pricing` needs what is not there."""
+def test_alone_it_is_the_demo_that_ships() -> None:
+    assert program_of(installed("demo")).parse_args(["demo"]).name == "pricing"
 
-        def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-            if name == "greenlane_tools.lab.pricing":
-                raise ModuleNotFoundError("No module named 'flask'", name="flask")
 
-    for name in [name for name in sys.modules if name.startswith("greenlane_tools.lab.pricing")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(sys, "meta_path", [Absent(), *sys.meta_path])
-    monkeypatch.delattr("greenlane_tools.lab.pricing", raising=False)
-    result = run("demo", "pricing")
-    assert (result.code, result.out) == (2, "")
-    assert "module='flask'" in result.err
-    assert "hint: pip install 'greenlane[demo]'" in result.err
+_WITHOUT_THE_EXTRA = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("flask", "gevent", "gunicorn", "numpy", "pyarrow"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def without_the_extra(folder: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _WITHOUT_THE_EXTRA + ENTRY, *argv]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.slow
+def test_without_its_packages_the_demo_has_its_help(tmp_path: Path) -> None:
+    told = without_the_extra(tmp_path, "demo", "pricing", "--help")
+    assert (told.returncode, told.stderr) == (0, "")
+    assert "--utilisation" in told.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["demo", "lab run mixed", "lab placement", "lab part3", "lab accept", "serve a:a"])
+def test_without_its_packages_a_command_exits_2_with_the_one_that_installs_them(tmp_path: Path, command: str) -> None:
+    (tmp_path / "a.py").write_text("def a(environ, start_response): ...")
+    refused = without_the_extra(tmp_path, *command.split())
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "module='numpy'" in refused.stderr or "module='gunicorn'" in refused.stderr
+    assert f"hint: {install(command.split()[0])}\nmore: greenlane explain GL102\n" in refused.stderr
 
 
 def test_the_demo_gets_its_own_arguments(run: Run) -> None:

@@ -23,7 +23,7 @@ def checkout(tmp_path: Path) -> Path:
     """What the script touches, and what the links lead to."""
     for name in ("Cargo.toml", "Cargo.lock", "README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    shutil.copytree(ROOT / "docs", tmp_path / "docs")
     for manifest in ROOT.glob("packages/*/pyproject.toml"):
         folder = tmp_path / "packages" / manifest.parent.name
         folder.mkdir(parents=True)
@@ -49,7 +49,9 @@ def test_a_version_is_set_in_every_place(checkout: Path) -> None:
         assert all(each.endswith("==7.8.9") for each in ours)
     locked = tomllib.loads((checkout / "Cargo.lock").read_text("utf-8"))["package"]
     assert {each["version"] for each in locked if each["name"].startswith("greenlane-")} == {"7.8.9"}
-    assert f"=={old}'" not in (checkout / "README.md").read_text("utf-8")
+    assert "==7.8.9'" in (checkout / "README.md").read_text("utf-8")
+    pages = [checkout / "README.md", *(checkout / "docs").glob("*.md")]
+    assert not [page for page in pages if f"]=={old}'" in page.read_text("utf-8")]
 
 
 def test_a_tag_is_refused_unless_it_is_the_version_and_the_changelog_tells_of_it(checkout: Path) -> None:

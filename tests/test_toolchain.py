@@ -55,6 +55,17 @@ def test_a_missing_rust_and_compiler_are_both_named_with_a_command(bare: Path) -
     assert done.stderr.count("install it with: ") >= 2
 
 
+def test_a_rust_of_rustup_that_is_not_on_the_path_is_activated(bare: Path) -> None:
+    (bare / ".cargo" / "bin").mkdir(parents=True)
+    _program(bare / ".cargo" / "bin", "cargo", "echo 'cargo 1.99.0'")
+    assert 'install it with: . "$HOME/.cargo/env"\n' in _run(bare, "toolchain", "build").stderr
+
+
+def test_where_no_package_has_a_rust_rustup_is_installed_and_activated(bare: Path) -> None:
+    said = _run(bare, "toolchain", "build", OS_RELEASE="/dev/null").stderr  # no Debian
+    assert 'https://sh.rustup.rs | sh -s -- -y && . "$HOME/.cargo/env"\n' in said
+
+
 def test_a_rust_that_is_too_old_is_named_with_both_versions(bare: Path) -> None:
     _program(bare, "cargo", "echo 'cargo 1.63.0 (Debian)'")
     _program(bare, "cc", "exit 0")

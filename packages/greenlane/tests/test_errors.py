@@ -8,6 +8,7 @@ import pytest
 
 from greenlane import errors
 from greenlane.errors import (
+    ArgumentError,
     ControlError,
     DeadLettersError,
     DeadlineExceeded,
@@ -34,6 +35,7 @@ from greenlane.errors import (
 CODES = {
     GreenlaneError: ("greenlane", 1),
     SettingsError: ("settings", 2),
+    ArgumentError: ("argument", 2),
     PlatformError: ("platform", 2),
     HostError: ("host", 2),
     FrontError: ("front", 2),

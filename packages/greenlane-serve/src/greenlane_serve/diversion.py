@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import SettingsError
+from greenlane.errors import ArgumentError, SettingsError
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import parse
 
@@ -121,7 +121,7 @@ def _line(one: Diverted) -> str:
     key = match.whole_regex(":").replace("\\ ", "\\x20").replace(" ", "\\x20")
     if not re.fullmatch(r"[!-~]+", key):
         rule = "a glob of printable ASCII"
-        raise SettingsError("ROUTE", one.flow, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
+        raise ArgumentError("ROUTE", one.flow, rule, "put a * or ? for what else there is", attempted=_ATTEMPT)
     return f"{key} {one.to}:{round(one.share_frac * WHOLE)}"
 
 

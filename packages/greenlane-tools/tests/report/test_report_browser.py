@@ -39,6 +39,12 @@ def write(tmp_path: Path) -> Write:
     return written
 
 
+SCROLLING = (
+    "[...document.querySelectorAll('.wide')].filter(one => one.scrollWidth > one.clientWidth)"
+    ".map(one => getComputedStyle(one).backgroundAttachment)"
+)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [380, 1280])
 def test_the_page_fits_the_window_and_complains_of_nothing(
@@ -48,6 +54,8 @@ def test_the_page_fits_the_window_and_complains_of_nothing(
     with browser.open(path, width=width, dark=dark) as shown:
         assert shown.errors == [] and shown.requests == [path.resolve().as_uri()]
         assert shown.overflow_px() == 0
+        # What is wider than the window scrolls, and its edge shows that.
+        assert {*shown.evaluate(SCROLLING)} == {"local, local, scroll, scroll"}
 
 
 def test_names_of_strangers_run_nothing(browser: Browser, write: Write) -> None:

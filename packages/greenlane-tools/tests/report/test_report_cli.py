@@ -277,6 +277,16 @@ def test_tops_percentiles_are_of_the_last_ten_seconds_and_the_last_minute() -> N
     assert slow > 10 and told == (1.0, 1.0, 0.008, 0.008)
 
 
+def test_top_repeats_no_percentile_until_it_has_looked_for_ten_seconds() -> None:
+    looks = top_record.Looks()
+    told = []
+    for at_s, jobs in ((0.0, 100), (9.0, 200), (11.0, 300)):
+        (process,), (row,) = looks.take([answer(1, jobs, 500.0, by_lag={"3": jobs})], at_s)
+        assert (row["p99_ms"], process["lag_ms_p99"]) == (1.0, 0.008)
+        told.append((row["p99_10s_ms"], process["lag_10s_ms_p99"]))
+    assert told == [(None, None), (None, None), (1.0, 0.008)]
+
+
 def test_top_shows_the_routes_that_are_asked_for_in_the_order_asked_for() -> None:
     found = answer(1, 100, 500.0)
     rows = found["record"]["routes"]

@@ -78,5 +78,7 @@ def _driver(setting: str, module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        hint = f"pip install 'greenlane[{extra}]'"
-        raise SettingsError(setting, extra, f"a server whose driver is installed ({error})", hint) from None
+        from greenlane.cli.extra import install
+
+        rule = f"a server whose driver is installed ({error})"
+        raise SettingsError(setting, extra, rule, install(extra)) from None

@@ -2,6 +2,7 @@
 
     GreenlaneError              greenlane      anything below; catch this one
     ├── SettingsError           settings       a setting, flag, variable or file key is wrong
+    │   └── ArgumentError       argument       so is a command's argument: a COMMAND, FILE, TARGET, ROUTE or NAME
     ├── PlatformError           platform       this interpreter or operating system cannot run it
     ├── HostError               host           the host program (gunicorn …) is set up in a way that cannot work;
     │                                          also a RuntimeError
@@ -92,6 +93,12 @@ class SettingsError(GreenlaneError):
     ) -> None:
         super().__init__(attempted, name=setting, value=value, rule=rule, hint=hint)
         self.setting = setting
+
+
+class ArgumentError(SettingsError):
+    """An argument of a command cannot be used: what it names is absent, in the way, or cannot be started."""
+
+    code: ClassVar[str] = "argument"
 
 
 class PlatformError(GreenlaneError):

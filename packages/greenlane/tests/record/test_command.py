@@ -13,6 +13,7 @@ import pytest
 from tests.record.command import GREENLANE, environment, greenlane, record, recorded, routes
 
 import greenlane as ours
+from greenlane.cli.record import silence_s
 
 #: `greenlane` of the tree under test, whatever the interpreter's site knows.
 LOCAL = "import sys; sys.path.insert(0, sys.argv.pop(1)); from greenlane.cli.main import main; sys.exit(main())"
@@ -270,6 +271,32 @@ def test_a_python_that_ignores_its_environment_is_said_not_to_be_recorded(tmp_pa
     assert "no process was recorded\nhint: " in ended.err
     assert "`-I`" in ended.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_server_that_does_not_start_no_report_is_suggested(tmp_path: Path) -> None:
+    gunicorn = (sys.executable, "-m", "gunicorn", "-b", f"unix:{tmp_path}/socket", "--no-control-socket", "absent:app")
+    ended = greenlane("record", "-o", "r.glr", "--", *gunicorn, cwd=tmp_path)
+    assert ended.code == 3
+    assert "next: " not in ended.err
+    assert ended.err.endswith("\nhint: see above why the command ended with 3; nothing was served\n")
+
+
+def test_of_a_program_that_fails_unrecorded_its_failure_is_named_first(tmp_path: Path) -> None:
+    source = "import sys; sys.exit(3)"
+    ended = greenlane("record", "-o", "r.glr", "--", sys.executable, "-S", "-c", source, cwd=tmp_path)
+    assert ended.code == 3
+    assert "hint: see above why the command ended with 3. If it did serve: the command must run Python" in ended.err
+
+
+def test_lines_of_progress_do_not_fill_a_log() -> None:
+    def lines(*, terminal: bool) -> int:
+        at_s, count = 4.0, 0
+        while at_s < 86_400:
+            at_s, count = at_s + silence_s(at_s, terminal=terminal), count + 1
+        return count
+
+    assert lines(terminal=False) == 15
+    assert lines(terminal=True) == 1443
 
 
 def test_a_program_that_is_no_python_keeps_its_exit_code(tmp_path: Path) -> None:

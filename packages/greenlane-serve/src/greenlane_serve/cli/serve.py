@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib.util
 import os
 import signal
 import subprocess
@@ -15,9 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.cli.command import Command
+from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
-from greenlane.errors import PlatformError, ServeError, SettingsError
+from greenlane.errors import ServeError, SettingsError
 from greenlane.settings.refusal import elsewhere
 from greenlane_serve.account import account_of
 from greenlane_serve.cli.status import show
@@ -36,6 +38,8 @@ _FLAGS: Final = (
     "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "boot_s", "hung_after_s", "control_dir",
     "user", "direct", "env_file", "max_requests", "max_memory_mb", "root_path", "log_level",
 )  # fmt: skip
+#: What a worker runs for each kind of application.
+_SERVERS: Final = {"wsgi": "gunicorn", "asgi": "uvicorn"}
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
@@ -69,6 +73,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     kind, code = (arguments.kind, 0) if arguments.kind else _kind(arguments.application, settings)
     if code:
         return code  # it has been told why
+    with needed("serve", "serve the application"):
+        if importlib.util.find_spec(_SERVERS[kind]) is None:  # the workers import it, the parent does not
+            raise ModuleNotFoundError(name=_SERVERS[kind])
     with contextlib.ExitStack() as stack:
         if arguments.reload:
             watch = Watch([Path.cwd()], lambda: os.kill(os.getpid(), signal.SIGHUP))
@@ -121,15 +128,12 @@ class Watch:
             `greenlane.toml` count.
 
     Raises:
-        PlatformError: watchfiles is not installed.
+        SettingsError: watchfiles is not installed.
     """
 
     def __init__(self, folders: list[Path], changed: Callable[[], None]) -> None:
-        try:
+        with needed("serve", "watch the code"):
             import watchfiles
-        except ImportError:
-            raise PlatformError("watch the code", name="watchfiles", value=None, rule="an installed package",
-                                hint='pip install "greenlane[serve]"') from None  # fmt: skip
         self._over = threading.Event()
         events = watchfiles.watch(
             *folders, watch_filter=watchfiles.PythonFilter(extra_extensions=("greenlane.toml",)), debounce=1600,

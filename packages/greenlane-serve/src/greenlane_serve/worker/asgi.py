@@ -20,7 +20,6 @@ from types import FrameType
 from typing import Any, Final
 
 from greenlane import settings
-from greenlane.errors import PlatformError
 from greenlane.export import prometheus
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker import application
@@ -46,11 +45,8 @@ def serve(
     stop_s: float,
 ) -> None:  # fmt: skip
     """Serve until told to stop; `ledger` is written some times a second, unless the loop is blocked. Blocks."""
-    try:
-        import uvicorn
-    except ImportError:
-        raise PlatformError("serve an ASGI application", name="uvicorn", value=None, rule="an installed package",
-                            hint='pip install "greenlane[serve]"') from None  # fmt: skip
+    import uvicorn
+
     from greenlane_serve.worker.entry import Behind, Direct
 
     found = settings.load(kind=ServeSettings)

@@ -12,7 +12,7 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.errors import PlatformError, SettingsError
+from greenlane.errors import PlatformError
 
 __all__ = ["COMMAND"]
 
@@ -26,7 +26,7 @@ PACKAGE: Final = Path(__file__).resolve().parents[1]
 #: Those of a system: the folder below `systems` that has their packages.
 SYSTEMS: Final = {"feed": "feed", "offers": "offers", "pos": "pos"}
 _HELP: Final = (
-    "pricing: a Flask service under load, by several servers in turn; "
+    "pricing (the default): a Flask service under load, by several servers in turn; "
     "feed: a recommendation service in nine variants (from a checkout); "
     "offers: a phone's bike and scooter offers, missing under the stock server, there with each fix (from a checkout); "
     "pos: orders to ten merchants, one of them slow, through Celery's workers and ours (from a checkout)"
@@ -34,7 +34,7 @@ _HELP: Final = (
 
 
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", choices=tuple(DEMOS), help=_HELP)
+    parser.add_argument("name", nargs="?", choices=tuple(DEMOS), default="pricing", help=_HELP)
     parser.add_argument(
         "rest", nargs=argparse.REMAINDER, metavar="...", help="its options; `greenlane demo pricing --help`"
     )
@@ -44,22 +44,24 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.name in SYSTEMS:
         sys.path.insert(0, str(_system(arguments.name)))
     command = _imported(arguments.name)
-    code: int = command.main(arguments.rest, output.out, output.err)
+    with needed("demo", "start the demo"):
+        code: int = command.main(arguments.rest, output.out, output.err)
     return code
 
 
 def _imported(name: str) -> ModuleType:
-    """Raises SettingsError where a package is missing: a system's are the checkout's, the other's an extra."""
+    """Raises PlatformError where a package is missing: a system's are the checkout's, the other's an extra."""
     if name not in SYSTEMS:
-        with needed("demo", "start the demo"):
-            return importlib.import_module(DEMOS[name])
+        return importlib.import_module(DEMOS[name])
     try:
         return importlib.import_module(DEMOS[name])
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] in ("greenlane", "greenlane_tools", *SYSTEMS.values()):
             raise
         rule = f"what systems/{SYSTEMS[name]} needs, installed"
-        raise SettingsError("module", error.name, rule, "make build", attempted=f"start the demo {name}") from None
+        raise PlatformError(
+            f"start the demo {name}", name="module", value=error.name, rule=rule, hint="make build"
+        ) from None
 
 
 def _system(name: str) -> Path:
@@ -80,5 +82,5 @@ def _system(name: str) -> Path:
 
 COMMAND: Final = Command(
     "demo", "run a demonstration: stock servers and Greenlane side by side", _declare, _run,
-    examples=("greenlane demo pricing", "greenlane demo pricing --help"),
+    examples=("greenlane demo", "greenlane demo pricing --help"),
 )  # fmt: skip

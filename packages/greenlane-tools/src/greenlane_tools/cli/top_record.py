@@ -1,6 +1,7 @@
 """What recorded processes say of themselves, for `greenlane top`: since the last look, at first since their start.
 
-Percentiles are of the last 10 s and the last minute, as far as `top` has looked so long; of a route over all processes.
+Percentiles are of the last minute, as far as `top` has looked so long, and of the last 10 s once it has; those of a
+route are over all processes.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Looks:
     def __init__(self, route: str = "", sort: str | None = None) -> None:
         self._route_text, self._sort = route, sort
         self._at_s: float | None = None
+        self._first_s: float | None = None
         self._busy: dict[int, float] = {}
         self._jobs: dict[int, int] = {}
         self._routes: dict[str, dict[str, float]] = {}
@@ -48,6 +50,7 @@ class Looks:
 
     def take(self, found: Sequence[Answer], now_s: float) -> tuple[list[Line], list[Line]]:
         """The lines of the processes, and of the routes of all of them, those that wait most first."""
+        self._first_s = now_s if self._first_s is None else self._first_s
         recorded = [answer for answer in found if isinstance(answer.get("record"), Mapping)]
         span_s = None if self._at_s is None else max(now_s - self._at_s, 1e-6)
         processes = [self._process(answer["pid"], answer["record"], span_s, now_s) for answer in recorded]
@@ -58,9 +61,11 @@ class Looks:
     def _percentile(
         self, of: object, counts: Mapping[int, int], frac: float, span_s: float, now_s: float
     ) -> float | None:
-        """Of a histogram in the last `span_s`."""
-        recent = self._recent.setdefault((of, span_s), Recent(span_s))
-        return quantile_ms(recent.take(counts, now_s), frac, LAG if isinstance(of, int) else LATENCY)
+        """Of a histogram in the last `span_s`; of the last 10 s only what is no repetition of the last minute."""
+        recent = self._recent.setdefault((of, span_s), Recent(span_s)).take(counts, now_s)
+        if span_s == _MOMENT_S and now_s - (self._first_s or 0.0) < span_s:
+            return None
+        return quantile_ms(recent, frac, LAG if isinstance(of, int) else LATENCY)
 
     def _process(self, pid: int, record: Answer, span_s: float | None, now_s: float) -> Line:
         jobs, busy_ms = int(record.get("jobs") or 0), record.get("busy_ms")

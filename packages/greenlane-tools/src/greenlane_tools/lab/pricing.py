@@ -14,19 +14,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
+from greenlane.cli.extra import install
 from greenlane.errors import PlatformError
-from greenlane_tools.lab import demo
 from greenlane_tools.lab.arguments import Parser, Values
-from greenlane_tools.lab.run import tables
-from greenlane_tools.lab.run.page import document, page
-from greenlane_tools.lab.run.runner import Result, run_scenario, stored
 from greenlane_tools.lab.run.talk import LiveTalk
 from greenlane_tools.lab.scenario import catalogue, file
 from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.written import written
+
+if TYPE_CHECKING:
+    from greenlane_tools.lab.run.runner import Result
 
 __all__ = [
     "DEFAULT",
@@ -107,7 +107,14 @@ def light_frac(scenario: Scenario) -> float:
 
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
-    """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
+    """Runs the demo. Blocks until all is done or Ctrl-C; no process of it is left afterwards.
+
+    The help needs no package of the extra `demo`.
+    """
+    if {"-h", "--help"} & {*argv}:
+        out.write(f"{parse(argv)}\n")
+        return 0
+    from greenlane_tools.lab import demo
 
     return demo.run(argv, out, err, _VALUES.attempted, parse, _run, "stopped; every server was ended")
 
@@ -167,7 +174,9 @@ def chosen(options: Options) -> Scenario:
 def _run(options: Options, out: TextIO, err: TextIO) -> int:
     if missing := [name for name in _PACKAGES if importlib.util.find_spec(name) is None]:
         raise PlatformError("run the pricing demo", name="packages", value=missing, rule="all of them installed",
-                            hint='pip install "greenlane[demo]"')  # fmt: skip
+                            hint=install("demo"))  # fmt: skip
+    from greenlane_tools.lab.run.runner import run_scenario, stored
+
     # With --json the tables are talk: they still say how it goes.
     talk, scenario = LiveTalk(err if options.json else out, err), chosen(options)
     store = stored(scenario, options.out)
@@ -178,6 +187,9 @@ def _run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 def _report(options: Options, result: Result, talk: LiveTalk, out: TextIO) -> None:
+    from greenlane_tools.lab.run import tables
+    from greenlane_tools.lab.run.page import document, page
+
     whole = {**document(result), "schema": SCHEMA}
     rows, html = options.out / "rows.json", options.out / "pricing.html"
     written(rows, json.dumps(whole, indent=1))

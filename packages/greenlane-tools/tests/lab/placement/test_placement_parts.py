@@ -70,7 +70,7 @@ def test_what_is_missing_is_named_with_what_installs_it() -> None:
     assert contenders.needs_of("") == ""
     no_such = contenders.Contender("mine", "", needs="gunicorn.dirty_no_such")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(contenders._EXTRAS, "gunicorn.dirty_no_such", "gunicorn>=99")  # type: ignore[arg-type]
+        patch.setitem(contenders._PACKAGES, "gunicorn.dirty_no_such", "gunicorn>=99")  # type: ignore[arg-type]
         said = contenders.lacking(no_such, "asyncio")
     assert said == "gunicorn with dirty_no_such is not installed: pip install 'gunicorn>=99'"
 

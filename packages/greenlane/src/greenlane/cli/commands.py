@@ -8,9 +8,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
 from greenlane.cli.command import Command
-from greenlane.errors import SettingsError
+from greenlane.cli.extra import install
+from greenlane.errors import PlatformError
 
-__all__ = ["DISTRIBUTIONS", "GROUPS", "OLD", "installed", "known", "missing"]
+__all__ = ["EXTRAS", "GROUPS", "OLD", "installed", "known", "missing"]
 
 _ENTRY_POINTS: Final = "greenlane.commands"
 
@@ -32,15 +33,11 @@ _OURS: Final[Mapping[str, str]] = {
     "doctor": "greenlane.cli.doctor",
     "explain": "greenlane.cli.explain",
 }
-_OTHERS: Final[Mapping[str, Sequence[str]]] = {
-    "greenlane-tools": ("report", "top", "plan", "lab", "demo"),
-    "greenlane-serve": ("serve", "export"),
-    "greenlane-work": ("celery", "breaker", "divert", "dead-letters"),
-}
-#: The distribution that brings each of our commands.
-DISTRIBUTIONS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_OURS, "greenlane"),
-    **{name: distribution for distribution, names in _OTHERS.items() for name in names},
+#: The extra that brings each of the others.
+EXTRAS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("report", "top", "plan", "lab", "demo"), "tools"),
+    **dict.fromkeys(("serve", "export"), "serve"),
+    **dict.fromkeys(("celery", "breaker", "divert", "dead-letters"), "celery"),
 }
 #: Names of earlier releases, and what is run in their place.
 OLD: Final[Mapping[str, Sequence[str]]] = {
@@ -63,22 +60,19 @@ def known() -> Sequence[str]:
 
 
 def missing() -> Sequence[str]:
-    """Our commands whose distribution is not installed."""
-    return [name for name in DISTRIBUTIONS if name not in _found()]
+    """Our commands whose extra is not installed."""
+    return [name for name in EXTRAS if name not in _found()]
 
 
 def installed(name: str) -> Command:
     """Load a command.
 
     Raises:
-        SettingsError: its distribution is not installed.
+        PlatformError: its extra is not installed.
     """
     entry = _found().get(name)
     if entry is None:
-        distribution = DISTRIBUTIONS[name]
-        raise SettingsError(
-            "COMMAND", name, f"a command that is installed; {name} is part of {distribution}",
-            f"pip install {distribution}", attempted="run a command",
-        )  # fmt: skip
+        rule = f"a command that is installed; {name} is part of the extra {EXTRAS[name]}"
+        raise PlatformError("run a command", name="COMMAND", value=name, rule=rule, hint=install(EXTRAS[name]))
     command: Command = entry.load()
     return command

@@ -16,10 +16,11 @@ from typing import Final
 
 from greenlane._native import NEWEST_PYTHON
 from greenlane.cli.command import Command
+from greenlane.cli.extra import install
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.control.protocol import check_directory
-from greenlane.errors import GreenlaneError, SettingsError
+from greenlane.errors import GreenlaneError, PlatformError, SettingsError
 from greenlane.settings import Settings
 from greenlane.settings.shown import DEFAULT, effective, installed
 
@@ -73,10 +74,10 @@ def _examined(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[
     try:
         tools = importlib.import_module("greenlane_tools.cli.doctor")
     except ModuleNotFoundError:
-        raise SettingsError(
-            "COMMAND", " ".join(arguments.passed_on), "none: who knows servers' settings is part of greenlane-tools",
-            "pip install greenlane-tools", attempted="examine a command",
-        ) from None  # fmt: skip
+        rule = "none: what knows servers' settings is part of the extra tools"
+        raise PlatformError(
+            "examine a command", name="COMMAND", value=" ".join(arguments.passed_on), rule=rule, hint=install("tools")
+        ) from None
     examined: tuple[list[dict[str, object]], bool] = tools.examine(arguments, output)
     return examined
 

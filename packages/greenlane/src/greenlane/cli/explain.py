@@ -12,7 +12,7 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.errors import SettingsError
+from greenlane.errors import ArgumentError
 from greenlane.settings.refusal import nearest
 
 __all__ = ["COMMAND", "PAGES", "Page", "number_of"]
@@ -45,6 +45,13 @@ PAGES: Final[Mapping[str, Page]] = {
         "Greenlane needs CPython 3.11 or later on Linux; some parts need a package or a checkout.",
         "Follow the hint of the message. `greenlane doctor` prints what was found.",
         "greenlane doctor",
+    ),
+    "GL103": Page(
+        "argument",
+        "An argument of a command cannot be used: a command to run, a file, a target, a route or a name.",
+        "What it names does not exist, cannot be started or read, or is in the way.",
+        "Correct the argument that the message names.",
+        "greenlane record -- gunicron shop:app    # a program that can be started",
     ),
     "GL104": Page(
         "host",
@@ -192,7 +199,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     number = wanted if wanted in PAGES else number_of(arguments.number)
     if not number:
         hint = nearest(wanted, PAGES) or "`greenlane explain` lists them"
-        raise SettingsError("CODE", arguments.number, "a code that a message shows", hint, attempted="explain an error")
+        raise ArgumentError("CODE", arguments.number, "a code that a message shows", hint, attempted="explain an error")
     page = PAGES[number]
     output.line(output.styled(f"{number} ({page.code})", "bold"))
     for title, text in (("means", page.means), ("why", page.why), ("do", page.do), ("example", page.example)):

@@ -12,20 +12,20 @@ from typing import Final, TextIO
 
 from greenlane._native import __version__
 from greenlane.cli.command import Command
-from greenlane.cli.commands import DISTRIBUTIONS, GROUPS, OLD, installed, known, missing
+from greenlane.cli.commands import EXTRAS, GROUPS, OLD, installed, known, missing
+from greenlane.cli.extra import install
 from greenlane.cli.output import Output
 from greenlane.cli.parser import Parser, described
 from greenlane.errors import GreenlaneError
 
 __all__ = ["run"]
 
-# Two ways to run that are not our commands.
-_HINTS: Final = {
-    "Run": (
-        "  gunicorn      gunicorn -k greenlane.hosts.gunicorn.Worker --threads 64 app:app",
-        "  uvicorn       app.add_middleware(Greenlane), from greenlane.hosts.asgi",
-    )
-}
+# Ways to run that are no commands in greenlane.
+_IN_YOUR_SERVER: Final = (
+    "In your own server, without a command of greenlane:",
+    "  WSGI: gunicorn -k greenlane.hosts.gunicorn.Worker --threads 64 app:app",
+    "  ASGI: app.add_middleware(Greenlane), from greenlane.hosts.asgi",
+)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -137,11 +137,11 @@ def _epilog(chosen: Sequence[Command]) -> str:
     for title, names in {**GROUPS, "More": [name for name in summaries if name not in grouped]}.items():
         lines += [f"{title}:"] if any(name in summaries for name in names) else []
         lines += [f"  {name:<14}{summaries[name]}" for name in names if name in summaries]
-        lines += _HINTS.get(title, ())
+        lines += _IN_YOUR_SERVER if title == "Run" else ()
     absent: dict[str, list[str]] = {}
     for name in missing():
-        absent.setdefault(DISTRIBUTIONS[name], []).append(name)
-    lines += [f"Not installed: {', '.join(names)} (pip install {where})" for where, names in absent.items()]
+        absent.setdefault(EXTRAS[name], []).append(name)
+    lines += [f"Not installed: {', '.join(names)} ({install(extra)})" for extra, names in absent.items()]
     return "\n".join([*lines, "", "Exit codes: 0 well, 1 the run failed, 2 usage or settings."]).replace("%", "%%")
 
 

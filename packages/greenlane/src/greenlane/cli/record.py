@@ -27,7 +27,7 @@ from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control.client import ask, processes
 from greenlane.control.protocol import check_directory
-from greenlane.errors import GreenlaneError, RecordError, SettingsError
+from greenlane.errors import ArgumentError, GreenlaneError, RecordError, SettingsError
 from greenlane.record.recorder import PARTS, SITE
 from greenlane.record.servers import advice, advice_by, listening
 from greenlane.settings import SETTINGS, Settings, load
@@ -39,7 +39,7 @@ __all__ = ["COMMAND"]
 _LOOK_S: Final = 0.5
 #: A process that was forked at the command's end has this long to write its first segment, s.
 _APPEARS_S: Final = 1.0
-#: Progress is shown first after this long, then each time the time has doubled, at most a minute apart.
+#: Progress is shown first after this long, then each time the time has doubled; on a terminal at most a minute apart.
 _FIRST_WORD_S: Final = 4.0
 _LONGEST_SILENCE_S: Final = 60.0
 #: Jobs of a larger recording are not counted at its end: counting this many takes a second.
@@ -182,10 +182,10 @@ def _merge(file: Path, output: Output) -> int:
     parts = Parts(file)
     if not parts.segments():
         rule = "a folder with segments of a recording"
-        raise SettingsError("FILE.parts", str(parts.folder), rule, "name the FILE", attempted="merge the recording")
+        raise ArgumentError("FILE.parts", str(parts.folder), rule, "name the FILE", attempted="merge the recording")
     if parts.file.exists():
         rule = "a recording that is not there yet"
-        raise SettingsError("FILE", str(parts.file), rule, "move it away", attempted="merge the recording")
+        raise ArgumentError("FILE", str(parts.file), rule, "move it away", attempted="merge the recording")
     if _count_listening(parts):
         raise RecordError(
             "merge the recording",
@@ -398,17 +398,21 @@ class _Run:
         if not self._parts.segments():
             version = ".".join(map(str, sys.version_info[:2]))
             told = advice(self._parts.servers(), self._listens.addresses)
-            error = RecordError("no process was recorded", hint=_NOT_RECORDED.format(version=version))
+            hint = _NOT_RECORDED.format(version=version)
+            if _failed(self._command.code):
+                hint = f"see above why the command ended with {self._command.code}. If it did serve: {hint}"
+            error = RecordError("no process was recorded", hint=hint)
             self._output.say(f"greenlane: no process was recorded: {told}" if told else f"greenlane: {error}")
             return
-        _finish(self._parts, self._output, time.monotonic() - self._from_s, self._listens.addresses)
+        spent_s = time.monotonic() - self._from_s
+        _finish(self._parts, self._output, spent_s, self._listens.addresses, self._command.code)
         self._recorded = True
 
     def _say_progress(self) -> None:
         spent_s = time.monotonic() - self._from_s
         if self._merged or spent_s < self._next_word_s:
             return
-        self._next_word_s += min(spent_s, _LONGEST_SILENCE_S)
+        self._next_word_s += silence_s(spent_s, terminal=self._output.err.isatty())
         jobs = _jobs(self._parts)
         self._output.say(
             f"greenlane: recording … {spent_s:.0f} s, {_count(self._parts.process_count(), 'process')}, "
@@ -416,14 +420,35 @@ class _Run:
         )
 
 
-def _finish(parts: Parts, output: Output, spent_s: float | None, listens: Collection[str] = ()) -> None:
-    """Merge, and say what was recorded and what comes next. `listens`: where the command was seen to listen."""
+def _failed(code: int | None) -> bool:
+    """Whether a command has ended by itself, and not well: no signal did it."""
+    return code is not None and 0 < code < 128
+
+
+def silence_s(spent_s: float, *, terminal: bool) -> float:
+    """Time until the next line of progress. Lines stay in a log: a day makes some fifteen there."""
+    return min(spent_s, _LONGEST_SILENCE_S) if terminal else spent_s
+
+
+def _finish(
+    parts: Parts, output: Output, spent_s: float | None, listens: Collection[str] = (), code: int | None = None
+) -> None:
+    """Merge, and say what was recorded and what comes next.
+
+    Args:
+        parts: what was recorded.
+        output: for words.
+        spent_s: how long it took; None = nobody knows.
+        listens: where the command was seen to listen.
+        code: the command's exit code, as a shell gives it; None = it runs, or nobody knows.
+    """
     said = [] if spent_s is None else [f"{spent_s:.1f} s"]
     said.append(_count(parts.process_count(), "process"))
     servers = parts.servers()
     size_mb = parts.merge()
     parts.remove()
     lost: list[str] = []
+    next_step = f"next: greenlane report {shlex.quote(os.path.relpath(parts.file))}"
     if size_mb <= _COUNTED_MB:
         # Reading is the tools' part: where they are not installed, jobs are not counted.
         with contextlib.suppress(GreenlaneError, ModuleNotFoundError):
@@ -431,12 +456,14 @@ def _finish(parts: Parts, output: Output, spent_s: float | None, listens: Collec
 
             recording = open_recording(parts.file)
             said.append(_count(len(recording.jobs), "job"))
+            if not recording.jobs and _failed(code):
+                next_step = f"hint: see above why the command ended with {code}; nothing was served"
             told = "" if recording.jobs else advice_by((each.about for each in recording.processes), servers, listens)
             lost = [*recording.lost, *([f"no job ended: {told}"] if told else ())]
     for each in lost:
         output.say(f"greenlane: {each}")
     output.say(f"greenlane: recorded {', '.join(said)}, {size_mb:.1f} MB: {parts.file}")
-    output.say(f"next: greenlane report {shlex.quote(os.path.relpath(parts.file))}")
+    output.say(next_step)
 
 
 def _jobs(parts: Parts) -> int:

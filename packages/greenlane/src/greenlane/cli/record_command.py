@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane import _native
-from greenlane.errors import SettingsError
+from greenlane.errors import ArgumentError
 
 __all__ = ["RecordedCommand", "alive", "blocked_signals", "children", "descendants"]
 
@@ -70,7 +70,7 @@ class RecordedCommand:
             found = shutil.which(argv[0])
             hint = "write it as you would without `greenlane record --`" if found is None else f"look at {found}"
             rule = f"a program that can be started ({reason})"
-            raise SettingsError("COMMAND", argv[0], rule, hint, attempted="start the command") from None
+            raise ArgumentError("COMMAND", argv[0], rule, hint, attempted="start the command") from None
         _notify_main_pid(environ, self.pid)
         #: What a shell would give as its exit code; None while it runs.
         self.code: int | None = None

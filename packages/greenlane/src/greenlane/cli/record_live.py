@@ -11,7 +11,7 @@ from typing import Any, Final
 from greenlane.cli.output import Output
 from greenlane.cli.record_parts import Parts
 from greenlane.control.client import Process, ask, processes
-from greenlane.errors import ControlError, GreenlaneError, SettingsError
+from greenlane.errors import ArgumentError, ControlError, GreenlaneError, SettingsError
 from greenlane.record.recorder import PARTS
 from greenlane.settings import load
 
@@ -87,7 +87,7 @@ def _not_running(target: str, parts: Parts) -> SettingsError:
     over = parts.file.is_file()
     rule = f"a recording that runs ({'this one is complete' if over else 'there is none of this name'})"
     hint = f"`greenlane report {shlex.quote(target)}` reads it" if over else "give it as it stands behind -o"
-    return SettingsError("TARGET", target, rule, hint, attempted=_REACH)
+    return ArgumentError("TARGET", target, rule, hint, attempted=_REACH)
 
 
 def _default() -> Path:
@@ -98,7 +98,7 @@ def _default() -> Path:
     if len(folders) != 1:
         rule = f"one recording in this folder (there are {len(folders)})"
         hint = "name a recording's FILE, a control_dir or a process id"
-        raise SettingsError("TARGET", "", rule, hint, attempted=_REACH)
+        raise ArgumentError("TARGET", "", rule, hint, attempted=_REACH)
     return folders[0]
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.control.protocol import PATH_MAX_BYTES, PID_MAX
-from greenlane.errors import RecordError, SettingsError
+from greenlane.errors import ArgumentError, RecordError
 from greenlane.record.recorder import ENDED, PARTS
 
 __all__ = ["CONTROL", "Parts", "boot_of", "concatenate", "segments_in"]
@@ -67,7 +67,7 @@ class Parts:
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             rule = f"a file in a folder that can be written to ({reason})"
             hint = "name another file with -o FILE"
-            raise SettingsError("FILE", str(self.file), rule, hint, attempted=_ATTEMPT) from None
+            raise ArgumentError("FILE", str(self.file), rule, hint, attempted=_ATTEMPT) from None
 
     def segments(self) -> list[Path]:
         """Give the segments: processes in the order in which they began, each in its own order."""
@@ -172,7 +172,7 @@ class Parts:
             rule = "a recording that is not there yet"
             merge = f"; `greenlane record --merge {self.file}` keeps what is in it" if there == self.folder else ""
             hint = f"name another file with -o FILE, or --force to write over it{merge}"
-            raise SettingsError("FILE", str(there), rule, hint, attempted=_ATTEMPT)
+            raise ArgumentError("FILE", str(there), rule, hint, attempted=_ATTEMPT)
         try:
             if there.is_dir() and there == self.folder:
                 shutil.rmtree(there)
@@ -180,7 +180,7 @@ class Parts:
                 there.unlink()
         except OSError as error:
             rule = f"a file that can be replaced ({error.strerror})"
-            raise SettingsError("FILE", str(there), rule, "name another file", attempted=_ATTEMPT) from None
+            raise ArgumentError("FILE", str(there), rule, "name another file", attempted=_ATTEMPT) from None
 
 
 def segments_in(folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from greenlane.cli import record_live
 from greenlane.cli.output import Output
 from greenlane.cli.recent import LAG, LATENCY, Recent, quantile_ms
 from greenlane.cli.record_parts import boot_of, concatenate, segments_in
-from greenlane.errors import ControlError, RecordError, SettingsError
+from greenlane.errors import ArgumentError, ControlError, RecordError, SettingsError
 
 __all__ = ["Trigger", "save", "watch"]
 
@@ -141,7 +141,7 @@ def _save(
         raise RecordError("save a snapshot", hint="nothing was recorded in that time: is recording on?")
     if file.exists() and not force:
         rule = "a recording that is not there yet"
-        raise SettingsError("FILE", str(file), rule, "name another with -o, or --force", attempted="save a snapshot")
+        raise ArgumentError("FILE", str(file), rule, "name another with -o, or --force", attempted="save a snapshot")
     concatenate(segments, file)
     output.say(f"greenlane: saved {file.stat().st_size / _MB:.1f} MB of {len(records)} processes: {file}")
     output.say(f"next: greenlane report {shlex.quote(str(file))}" + (f" --last {last_s:g}s" if last_s else ""))

@@ -224,6 +224,6 @@ def _meter(provider: Any) -> Any:
             name="opentelemetry",
             value=None,
             rule="its API installed",
-            hint="pip install 'greenlane[otel]'",
+            hint="pip install 'opentelemetry-api>=1.30'",
         ) from None
     return (provider or metrics).get_meter(_NAME)

@@ -55,7 +55,7 @@ def pinned() -> Iterator[Any]:
 
 def test_without_ray_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(SettingsError, match=r"hint: pip install 'greenlane\[ray\]'"):
+    with pytest.raises(SettingsError, match=r"hint: pip install 'ray>=2\.10,<3'"):
         ClusterOptions(address="local")
 
 

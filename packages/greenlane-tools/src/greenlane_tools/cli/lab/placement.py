@@ -52,6 +52,8 @@ def _declare(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     with needed("lab", _ATTEMPT):
+        import numpy  # noqa: F401 - what the functions compute with
+
         from greenlane_tools.lab.interruption import checkpoint, ended_by_signals
         from greenlane_tools.lab.placement import cells, functions, model
     loop, repetitions = _loop(arguments.loop), _whole("--repetitions", arguments.repetitions, 3, 1, 100)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output
-from greenlane.errors import SettingsError
+from greenlane.errors import ArgumentError, SettingsError
 from greenlane.settings.refusal import nearest
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.list:
         return _list(output)
     if arguments.scenario is None:
-        raise SettingsError("NAME", None, "a scenario", "greenlane lab run --list names them", attempted=_ATTEMPTED)
+        raise ArgumentError("NAME", None, "a scenario", "greenlane lab run --list names them", attempted=_ATTEMPTED)
     with needed("lab", _ATTEMPTED):
         from greenlane_tools.lab.interruption import ended_by_signals
         from greenlane_tools.lab.run import page, runner

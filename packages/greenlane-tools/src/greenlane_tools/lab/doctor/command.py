@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane.errors import HostError, SettingsError
+from greenlane.errors import ArgumentError, HostError, SettingsError
 from greenlane_tools.lab.doctor.subject import Setting, Subject, Times, this_kernel
 from greenlane_tools.lab.processes import die_with_parent
 
@@ -92,7 +92,7 @@ def _found(program: str, path: str | None) -> str:
     found = shutil.which(program, path=path)
     if found is None:
         rule = "a program that can be run"
-        raise SettingsError("COMMAND", program, rule, "give its path, or activate its environment", attempted=_ATTEMPT)
+        raise ArgumentError("COMMAND", program, rule, "give its path, or activate its environment", attempted=_ATTEMPT)
     return os.path.abspath(found)
 
 
@@ -108,12 +108,12 @@ def _interpreter(script: str) -> str:
         return _found(parts[-1], None) if Path(parts[0]).name == "env" else parts[0]
     rule = "a Python script, whose first line names its interpreter"
     hint = f"give it as `PYTHON -m {Path(script).name} …`"
-    raise SettingsError("COMMAND", script, rule, hint, attempted=_ATTEMPT)
+    raise ArgumentError("COMMAND", script, rule, hint, attempted=_ATTEMPT)
 
 
 def _unknown(value: str) -> SettingsError:
     hint = "settings in a program's own code are not seen; give the command that its server would be started by"
-    return SettingsError("COMMAND", value, f"one that starts {', '.join(SERVERS)}", hint, attempted=_ATTEMPT)
+    return ArgumentError("COMMAND", value, f"one that starts {', '.join(SERVERS)}", hint, attempted=_ATTEMPT)
 
 
 # --- Runs the command's own interpreter and lets its server say what it would do. The application is not started.
@@ -185,4 +185,4 @@ def _refused(parsed: Parsed, done: subprocess.CompletedProcess[str]) -> Exceptio
         hint = "name the interpreter that has it: `greenlane doctor -- PATH/TO/python -m …`"
         return HostError(_ASKING, name="interpreter", value=parsed.python, rule=f"one with {parsed.server}", hint=hint)
     rule = f"what {parsed.server} takes; it said: {last}"
-    return SettingsError("COMMAND", " ".join(parsed.arguments), rule, "correct it", attempted=_ASKING)
+    return ArgumentError("COMMAND", " ".join(parsed.arguments), rule, "correct it", attempted=_ASKING)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from greenlane.cli.extra import install
+
 __all__ = ["RUNTIMES", "Runtime", "Shape", "missing"]
 
 
@@ -62,7 +64,7 @@ def missing(runtime: Runtime) -> str:
     if not runtime.module:
         return "" if shutil.which(runtime.needs) else f"there is no `{runtime.needs}` in PATH"
     if importlib.util.find_spec(runtime.needs) is None:
-        return f"there is no module {runtime.needs}: pip install 'greenlane[lab]'"
+        return f"there is no module {runtime.needs}: {install('lab')}"
     return ""
 
 

@@ -15,13 +15,13 @@ LOOPS: Final = ("asyncio", "uvloop", "gevent")
 _NATIVE_LOOPS: Final = ("asyncio", "uvloop")
 _PROGRAMS: Final = "greenlane_tools.lab.placement.programs"
 #: What installs a module that is missing.
-_EXTRAS: Final[Mapping[str, str]] = {
-    "catboost": "greenlane[lab-placement]",
-    "loky": "greenlane[lab-placement]",
-    "ray": "greenlane[ray]",
+_PACKAGES: Final[Mapping[str, str]] = {
+    "catboost": "catboost>=1.2",
+    "loky": "loky>=3.4",
+    "ray": "ray>=2.10,<3",
     "gunicorn.dirty": "gunicorn>=25",
-    "uvloop": "greenlane[lab]",
-    "gevent": "greenlane[lab]",
+    "uvloop": "uvloop>=0.20",
+    "gevent": "gevent>=24",
 }
 
 
@@ -81,7 +81,7 @@ def needs_of(module: str) -> str:
     """What to install for a module that is missing; "" = it is there, or none is needed."""
     if not module or _found(module):
         return ""
-    return f"{module.replace('.', ' with ', 1)} is not installed: pip install '{_EXTRAS[module]}'"
+    return f"{module.replace('.', ' with ', 1)} is not installed: pip install '{_PACKAGES[module]}'"
 
 
 def _found(module: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import SettingsError
+from greenlane.errors import ArgumentError
 from greenlane.settings.refusal import nearest
 from greenlane_tools.lab.scenario.scenario import Scenario
 
@@ -43,13 +43,13 @@ def found(named: str) -> Path:
     if path.suffix == SUFFIX or "/" in named:
         if path.is_file():
             return path
-        raise SettingsError("FILE", named, "a scenario file that exists", "greenlane lab run --list names those that "
+        raise ArgumentError("FILE", named, "a scenario file that exists", "greenlane lab run --list names those that "
                             "are here", attempted=ATTEMPTED)  # fmt: skip
     there = known()
     if named not in there:
         own = "greenlane lab run --list names them; a file of your own ends in .toml"
         hint = nearest(named, there) or (own if _CHECKOUT.is_dir() else NO_CHECKOUT)
-        raise SettingsError("NAME", named, f"one of {', '.join(sorted(there))}", hint, attempted=ATTEMPTED)
+        raise ArgumentError("NAME", named, f"one of {', '.join(sorted(there))}", hint, attempted=ATTEMPTED)
     return there[named]
 
 

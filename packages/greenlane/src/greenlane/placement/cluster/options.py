@@ -41,7 +41,7 @@ class ClusterOptions:
     def __post_init__(self) -> None:
         if importlib.util.find_spec("ray") is None:
             raise SettingsError(
-                "placement", "cluster", "one that is installed: Ray is not", "pip install 'greenlane[ray]'",
+                "placement", "cluster", "one that is installed: Ray is not", "pip install 'ray>=2.10,<3'",
                 attempted=_ATTEMPTED,
             )  # fmt: skip
         if not self.address:
