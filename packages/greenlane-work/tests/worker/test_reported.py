@@ -46,6 +46,7 @@ def lines(path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("pool", [(), ("--green",)], ids=["threads", "green"])
+@pytest.mark.gate
 def test_an_order_that_dies_makes_one_event_for_sentry_and_any_other_none(
     tmp_path: Path, redis_url: str, start_process: StartProcess, pool: tuple[str, ...]
 ) -> None:

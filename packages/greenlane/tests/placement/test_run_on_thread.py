@@ -125,8 +125,9 @@ def heavy(number: int) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_a_call_that_is_placed_in_the_middle_of_another_ones_placing_ends() -> None:
-    """As a signal's handler and a finalizer may do it: before each line of ours that the caller's thread runs."""
+    """As a signal's handler and a finalizer may do it: before each line of our sources that the caller's thread runs."""
     places: list[str] = []
 
     def place_in_the_middle(number: int) -> bool:
@@ -263,6 +264,7 @@ assert [hub for hub in hubs if hub.thread_ident != threading.get_ident()] == [],
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_a_signals_handler_may_place_a_call_in_the_middle_of_another_ones_submission(run_python) -> None:
     program = (
         PROGRAM
@@ -289,6 +291,7 @@ assert placed and set(placed) == {2}
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_forks_in_the_middle_of_everything_leave_children_that_can_place_calls(run_python) -> None:
     program = (
         PROGRAM
