@@ -55,7 +55,6 @@ def merchant() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("mode", ["--threads", "--green"])
-@pytest.mark.gate
 def test_orders_are_jobs_and_say_what_kept_them_parked(site: Site, mode: str, merchant: str) -> None:
     rules = ("--task-limit", "2", "--task-slots", "10", "--task-shutdown-s", "20", "--task-retries", "1")
     site.publish("send", *[f"s{number}" for number in range(6)], merchant="slow", seconds=0.5)

@@ -127,7 +127,7 @@ def heavy(number: int) -> int:
 @pytest.mark.slow
 @pytest.mark.gate
 def test_a_call_that_is_placed_in_the_middle_of_another_ones_placing_ends() -> None:
-    """As a signal's handler and a finalizer may do it: before each line of our sources that the caller's thread runs."""
+    """As a signal's handler and a finalizer may do it: before each line of our sources that its thread runs."""
     places: list[str] = []
 
     def place_in_the_middle(number: int) -> bool:

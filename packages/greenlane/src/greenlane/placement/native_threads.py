@@ -188,7 +188,7 @@ class NativeThreads:
 
     def is_mine(self) -> bool:
         """Whether this thread is in the middle of what only it can end: a call would wait for itself."""
-        return bool(self._lock._is_owned())  # type: ignore[attr-defined]
+        return bool(self._lock._is_owned())
 
     def _staff(self) -> None:
         """See to it that each call that may run has a thread, and that somebody watches while others wait.
