@@ -25,6 +25,9 @@ PACKAGES := greenlane greenlane-serve greenlane-work greenlane-tools
 # Those with native code, and what only tests call: built in place.
 NATIVE := packages/greenlane packages/greenlane-tools tests/native
 PYTEST := $(BIN)/python -m pytest
+# On both cores. The whole has a limit, and a test that holds the GIL is named, which `timeout` of pyproject.toml cannot.
+FAST := not slow and not system and not measured and not soak
+SIDE_BY_SIDE := -q -n 2 --durations=20 --session-timeout=600 -o faulthandler_timeout=240 -o faulthandler_exit_on_timeout=true
 # The feed's native code: a workspace of its own, with results of its own. Tests use what compiles sooner and computes
 # the same; `greenlane demo feed` builds what is measured by itself.
 FEED := systems/feed
@@ -43,7 +46,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system test-all test-newer newest examples ecosystem programs soak prove bench lint format types docs site wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system nightly test-all test-newer newest examples ecosystem programs soak prove bench lint format types docs site wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -93,15 +96,18 @@ guest: ## the guest alone, in an environment of its own: installed and tested in
 	$(VENV)-guest/bin/python -m pip install --quiet --group guest $(PINNED)
 	cd packages/greenlane && PIP_QUIET=1 PYO3_PYTHON=$(abspath $(VENV)-guest/bin/python) VIRTUAL_ENV=$(abspath $(VENV)-guest) \
 		$(abspath $(VENV)-guest/bin/maturin) develop --release $(LOCKED)
-	$(VENV)-guest/bin/python -m pytest -q -n 2 --dist worksteal -m "not slow and not system and not measured and not soak" \
-		packages/greenlane/tests $(ARGS)
+	$(VENV)-guest/bin/python -m pytest $(SIDE_BY_SIDE) --dist worksteal -m "$(FAST)" packages/greenlane/tests $(ARGS)
 
 test-python: feed-native
-	FEED_PROFILE=quick $(BIN)/python scripts/testing.py fast $(ARGS)
+	FEED_PROFILE=quick $(PYTEST) $(SIDE_BY_SIDE) --dist worksteal -m "$(FAST)" $(ARGS)
 
-test-system: feed-native offers-go ## tests with real servers and a browser (installs missing Debian packages)
+test-system: feed-native offers-go ## one real run per host, broker, system and command (installs missing Debian packages)
 	scripts/servers
-	FEED_PROFILE=quick $(BIN)/python scripts/testing.py system $(ARGS)
+	FEED_PROFILE=quick $(PYTEST) $(SIDE_BY_SIDE) --dist loadfile -m gate $(ARGS)
+
+nightly: feed-native offers-go ## hours: what CI leaves out; a table of what failed how often (ARGS="measured system slow soak ecosystem 3.13")
+	scripts/servers
+	FEED_PROFILE=quick $(BIN)/python scripts/nightly.py $(ARGS)
 
 soak: build ## minutes: client aborts, thread deaths, workers that are killed, 20,000 orders under faults, attacks on permits
 	$(PYTEST) -m soak --timeout 600 $(ARGS)

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries: few where people wait, all of them in `make test-system` and CI."""
+"""How many examples Hypothesis tries: few where people wait and in CI, all of them in `make nightly`."""
 
 from __future__ import annotations
 

@@ -12,11 +12,10 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests import child, disturbed
+from tests import child
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    disturbed.register(config)
+def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell's background job ignores Ctrl-C, and so would every program that a test starts.
         signal.signal(signal.SIGINT, signal.default_int_handler)

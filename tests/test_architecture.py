@@ -199,6 +199,7 @@ HOSTS = ("asgi", "aiohttp", "gunicorn", "wsgi")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["greenlane", *(f"greenlane.hosts.{name}" for name in HOSTS)])
+@pytest.mark.gate
 def test_a_service_loads_the_guest_alone(module: str, run_python) -> None:
     before = set(run_python("import sys; print(*sys.modules)").stdout.split())
     loaded = set(run_python(LOADED, module).stdout.split())

@@ -45,6 +45,7 @@ def test_a_server_is_ready_when_its_port_accepts_and_is_gone_after_the_block() -
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_what_a_server_forked_ends_with_it() -> None:
     with Child([sys.executable, "-c", FORK_AND_TELL]) as server:
         grandchild = int(server.wait_output(r"grandchild (\d+)")[1])

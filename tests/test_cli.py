@@ -641,6 +641,7 @@ def program(*argv: str, cwd: Path, **options: Any) -> subprocess.Popen[str]:
     ("argv", "code"),
     [(["config"], 0), (["top", "--once", "--control-dir", "absent"], 1), (["config", "--permits", "x"], 2), (["x"], 2)],
 )
+@pytest.mark.gate
 def test_the_exit_codes_of_the_program(tmp_path: Path, argv: list[str], code: int) -> None:
     with program(*argv, cwd=tmp_path) as running:
         out, err = running.communicate(timeout=60)
@@ -651,6 +652,7 @@ def test_the_exit_codes_of_the_program(tmp_path: Path, argv: list[str], code: in
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("service")
+@pytest.mark.gate
 def test_ctrl_c_ends_the_live_table_with_130_and_no_traceback(tmp_path: Path) -> None:
     with program("top", "--every", "0.1", "--control-dir", "control", cwd=tmp_path) as running:
         assert running.stdout is not None

@@ -47,6 +47,7 @@ def _blocks() -> list[object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", _blocks())
+@pytest.mark.gate
 def test_an_example_of_the_documents_runs(block: str, run_python) -> None:
     if ">>> " in block:
         run_python(RUN_SESSION, block, "example")
@@ -56,6 +57,7 @@ def test_an_example_of_the_documents_runs(block: str, run_python) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", WITH_EXAMPLES)
+@pytest.mark.gate
 def test_the_examples_in_docstrings_hold(module: str, run_python) -> None:
     run_python(RUN_DOCSTRINGS, module)
 

@@ -140,6 +140,7 @@ def test_make_help_lists_every_target_that_the_house_promises() -> None:
         "test",
         "test-all",
         "test-system",
+        "nightly",
         "ecosystem",
         "soak",
         "prove",

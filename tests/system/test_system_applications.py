@@ -62,5 +62,6 @@ def test_requests_and_urllib3_with_blocking_pools(serve, upstream, host):
 
 
 @pytest.mark.parametrize("host", ["worker", "gthread"])
+@pytest.mark.gate
 def test_redis_with_a_blocking_pool_and_locks(serve, redis_url, host):
     holds(serve(host, "redis_client", REDIS_URL=redis_url))

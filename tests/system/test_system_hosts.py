@@ -16,6 +16,7 @@ def answers_rightly(served) -> load.Outcome:
 
 
 @pytest.mark.parametrize("host", ["waitress", "cheroot", "granian"])
+@pytest.mark.gate
 def test_the_middleware_under_a_threaded_server(serve, upstream, host):
     served = serve(host, "http_client", UPSTREAM_URL=upstream)
     outcome = answers_rightly(served)
@@ -33,6 +34,7 @@ def test_nobody_waits_in_other_modes(serve, upstream, host, mode):
 
 
 @pytest.mark.parametrize("host", ["worker", "gthread"])
+@pytest.mark.gate
 def test_three_workers_share_no_permit_and_lose_none(serve, upstream, host):
     served = serve(host, "http_client", options="-w 3", UPSTREAM_URL=upstream)
     answers_rightly(served)

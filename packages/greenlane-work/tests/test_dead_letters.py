@@ -72,6 +72,7 @@ def test_letters_are_shown_with_reason_and_history_and_stay(broker: Broker, run_
     assert [line.split()[0] for line in table] == ["order", "b"]
 
 
+@pytest.mark.gate
 def test_chosen_letters_are_sent_again_as_they_were_and_the_others_stay(broker: Broker, run_cli: Run) -> None:
     for order, reason in (("a", "attempts"), ("b", "deadline"), ("c", "attempts")):
         broker.bury(order, reason)

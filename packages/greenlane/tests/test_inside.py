@@ -61,6 +61,7 @@ def test_hosts_of_loops_are_counted(host: str) -> None:
         ("serve", "greenlane_serve.worker"),
     ],
 )
+@pytest.mark.gate
 def test_servers_are_counted(host: str, there: str) -> None:
     row = look(host)
     check_limits(row)

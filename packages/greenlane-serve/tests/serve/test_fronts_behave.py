@@ -164,6 +164,7 @@ def test_what_a_client_says_of_itself_is_not_believed(front: Front) -> None:
     assert kept == set()
 
 
+@pytest.mark.gate
 def test_a_trusted_proxy_is_believed(front: Front) -> None:
     """Envoy takes scheme and deadlines from nobody."""
     headers = {"X-Forwarded-For": "6.6.6.6, 9.8.7.6", "X-Forwarded-Proto": "https", "grpc-timeout": "60S"}

@@ -33,6 +33,7 @@ def alone(tmp_path: Path) -> Iterator[Alone]:
         yield served
 
 
+@pytest.mark.gate
 def test_workers_answer_with_the_client_s_own_address_and_no_front_runs(alone: Alone) -> None:
     headers = {"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "grpc-timeout": "1n"}
     pid, client, scheme = alone.get("/x", headers=headers).split()

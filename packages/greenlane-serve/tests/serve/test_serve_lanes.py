@@ -132,6 +132,7 @@ def test_the_client_and_its_lane_cannot_be_forged(served: Served) -> None:
     assert served.get("/light", headers=forged).split()[1:] == ["127.0.0.1", "http", "light"]
 
 
+@pytest.mark.gate
 def test_the_health_path_is_answered_while_every_worker_is_busy(served: Served) -> None:
     lights = [served.hold("/light") for _ in range(4)]
     for light in lights:

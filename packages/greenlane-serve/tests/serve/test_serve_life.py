@@ -26,6 +26,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
+@pytest.mark.gate
 def test_a_reload_replaces_every_worker_and_fails_no_request(served: Served) -> None:
     before = set(served.workers())
     held = served.hold("/long")  # it ends in the worker that it began in
@@ -44,6 +45,7 @@ def test_a_reload_replaces_every_worker_and_fails_no_request(served: Served) -> 
 
 
 @pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.gate
 def test_killed_workers_cost_no_safe_request_and_are_replaced(served: Served, number: int) -> None:
     """One of two, and all: who comes meanwhile waits for the next worker."""
     served.serving(2)
@@ -118,6 +120,7 @@ def test_wrong_settings_are_told_at_a_reload_and_change_nothing(served: Served) 
     assert served.workers() == before
 
 
+@pytest.mark.gate
 def test_told_to_end_it_answers_what_it_has_and_leaves_nothing(served: Served) -> None:
     """The last of this module: it ends the service."""
     held = served.hold("/last")

@@ -119,6 +119,7 @@ def test_a_route_that_is_asked_for_while_the_map_changes_has_its_lane(served: Se
     assert served.get("/nap").split()[1:] == ["apart"]
 
 
+@pytest.mark.gate
 def test_top_shows_tables(served: Served) -> None:
     until(lambda: status(served))
     text = top(served)

@@ -183,6 +183,7 @@ def test_a_client_has_so_many_connections_and_a_proxy_has_more(served: Trusting)
             assert got.count(True) == answered
 
 
+@pytest.mark.gate
 def test_http2_over_tls_and_in_clear_for_who_begins_with_it(served: Trusting) -> None:
     context = trusting(served.folder / "certificate.pem")
     before = len(records(served))

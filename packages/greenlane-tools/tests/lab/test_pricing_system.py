@@ -30,6 +30,7 @@ def gone(pids: list[int], seconds: float = 10.0) -> bool:
     return False
 
 
+@pytest.mark.gate
 def test_three_seconds_of_stock_gthread_leave_rows_samples_and_a_page(tmp_path: Path) -> None:
     out, err = io.StringIO(), io.StringIO()
     assert main((*SHORT, "--json", "--out", str(tmp_path)), out, err) == 0, err.getvalue()

@@ -1,17 +1,12 @@
-"""Each situation is run and recorded once; several questions may be asked of it.
-
-A question that is not answered right has it run again: see tests/disturbed.py.
-"""
+"""Each situation is run and recorded once; several questions may be asked of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.oncall.evidence import Evidence, gathered
-
-from tests.disturbed import WRONG
 
 Ask = Callable[[str], Evidence]
 _FOLDER = Path(__file__).parent
@@ -32,19 +27,12 @@ def known() -> dict[str, Evidence]:
 
 
 @pytest.fixture
-def ask(
-    known: dict[str, Evidence], tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Ask]:
+def ask(known: dict[str, Evidence], tmp_path_factory: pytest.TempPathFactory) -> Ask:
     """What the recording of a situation says."""
-    asked = set()
 
     def evidence(name: str) -> Evidence:
-        asked.add(name)
         if name not in known:
             known[name] = gathered(name, tmp_path_factory.mktemp("oncall") / f"{name}.glr")
         return known[name]
 
-    yield evidence
-    if request.node.stash.get(WRONG, False):
-        for name in asked:
-            known.pop(name, None)
+    return evidence

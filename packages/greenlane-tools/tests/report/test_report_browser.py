@@ -47,6 +47,7 @@ SCROLLING = (
 
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [380, 1280])
+@pytest.mark.gate
 def test_the_page_fits_the_window_and_complains_of_nothing(
     browser: Browser, write: Write, width: int, dark: bool
 ) -> None:

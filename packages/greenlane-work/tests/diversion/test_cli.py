@@ -20,6 +20,7 @@ from greenlane_work.diversion.watch import ShareWatch
 Run = Callable[..., Any]
 
 
+@pytest.mark.gate
 def test_a_share_is_set_seen_and_shown(run_cli: Run, url: str, flow: str) -> None:
     place = open_place(url)
     watch = ShareWatch(place, flow)

@@ -17,6 +17,7 @@ from greenlane_work.store.shared import Ask, Share
 from greenlane_work.store.store import RESULT_BYTES
 
 
+@pytest.mark.gate
 def test_an_order_is_called_once_and_its_result_is_there_for_every_worker(place: Place) -> None:
     one, other = place.open(), place.open()
     assert one.begin("k").state is State.NEW
@@ -261,6 +262,7 @@ def test_a_callback_that_fails_stops_nobody(place: Place, capsys: pytest.Capture
     assert "ArithmeticError: of the callback" in capsys.readouterr().err
 
 
+@pytest.mark.gate
 def test_limits_are_shared_by_the_workers_that_live(place: Place) -> None:
     one, two, three = place.open(), place.open(), place.open()
     assert shares(one, Ask("taco", 10, 20, 0), Ask("sushi", 3, 1, 0)) == [Share(10, 10), Share(1, 1)]

@@ -11,11 +11,19 @@ import pytest
 from redis import Redis
 from tests.worker.site import Site, eventually
 
+from tests import servers
 from tests.fixtures import StartProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 _PASSWORD = "geheim7"
+
+
+@pytest.fixture
+def redis_url() -> Iterator[str]:
+    """Of a Redis of its own: the test ends all connections, also those that other tests have pooled in this process."""
+    with servers.Redis() as server:
+        yield server.url
 
 
 @pytest.fixture
@@ -26,7 +34,6 @@ def locked_url(redis_url: str) -> Iterator[str]:
         rights = {"keys": "*", "channels": "*", "commands": ["+@all"]}
         client.acl_setuser("shop", enabled=True, passwords=[f"+{_PASSWORD}"], **rights)
         yield parts._replace(netloc=f"shop:{_PASSWORD}@{parts.netloc}").geturl()
-        client.acl_deluser("shop")
 
 
 def processes(pid: int) -> list[int]:

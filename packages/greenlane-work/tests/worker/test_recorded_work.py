@@ -101,27 +101,29 @@ def test_a_copy_that_goes_back_to_the_queue_keeps_the_time_of_its_publication() 
     assert enqueued.RECEIVED not in enqueued.published({**first, enqueued.RECEIVED: True})
 
 
+@pytest.mark.gate
 def test_heavy_tasks_take_turns_and_the_mode_is_switched_live(site: Site) -> None:
     control = site.folder / "control"
     site.worker("--mode", "on", "--task-slots", "8", "--control-dir", str(control))
 
-    def compute(prefix: str) -> dict[str, int]:
+    def turns(prefix: str) -> int:
         orders = [f"{prefix}{number}" for number in range(24)]
         site.publish("compute", *orders, ms=15)
         eventually(lambda: set(orders) <= site.ended())
         (process,) = processes(control)
         shown = ask(process.socket, {"do": "show"})
         assert shown["mode"] == mode
-        return dict(shown["counters"])
+        # At once, or after a wait: beside orders of which nothing is known yet, all may have to wait.
+        return int(shown["counters"]["granted"] + shown["counters"]["waited_granted"])
 
     mode = "on"
-    with_permits = compute("on")
-    assert with_permits["granted"] > 0
+    with_permits = turns("on")
+    assert with_permits > 0
     (process,) = processes(control)
     mode = ask(process.socket, {"do": "mode", "mode": "off"})["mode"]
-    assert compute("off")["granted"] == with_permits["granted"]
+    assert turns("off") == with_permits
     mode = ask(process.socket, {"do": "mode", "mode": "on"})["mode"]
-    assert compute("again")["granted"] > with_permits["granted"]
+    assert turns("again") > with_permits
 
 
 @pytest.mark.parametrize("mode", ["--threads", pytest.param("--green", marks=pytest.mark.soak)])

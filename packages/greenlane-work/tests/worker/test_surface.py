@@ -85,6 +85,7 @@ def test_each_signal_of_celerys_is_sent_once_its_time_has_come(
     assert [site.written()[f"signal {name}"] for name in once] == [1] * len(once)
 
 
+@pytest.mark.gate
 def test_each_remote_command_answers_or_is_refused_by_name(site: Site) -> None:
     worker = site.worker()
     with site.app() as shop:

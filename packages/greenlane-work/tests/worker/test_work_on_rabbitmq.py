@@ -39,6 +39,7 @@ def orders(count: int, prefix: str = "o") -> list[str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
+@pytest.mark.gate
 def test_each_order_is_done_once_tried_again_or_given_back(site: Site, mode: str, free_port: int) -> None:
     seen = ("--task-metrics", f"127.0.0.1:{free_port}", "--control-dir", str(site.folder / "control"))
 

@@ -23,6 +23,7 @@ def orders(count: int, prefix: str = "o") -> list[str]:
     return [f"{prefix}{number}" for number in range(count)]
 
 
+@pytest.mark.gate
 def test_orders_on_redis_are_done_returned_and_given_back(
     tmp_path: Path, redis_url: str, start_process: StartProcess
 ) -> None:

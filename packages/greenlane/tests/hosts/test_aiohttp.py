@@ -64,6 +64,7 @@ async def text(client: Any, path: str, **options: Any) -> str:
         return str(await answer.text())
 
 
+@pytest.mark.gate
 def test_what_a_view_runs_is_on_the_lane() -> None:
     def quote(body: bytes) -> dict[str, Any]:
         work.burn(6)

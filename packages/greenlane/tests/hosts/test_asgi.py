@@ -321,6 +321,7 @@ def _managers(session: Any) -> list[Any]:
     return [contextlib.contextmanager(each)() for each in (session, other)]
 
 
+@pytest.mark.gate
 def test_marks_decide(tmp_path: Path) -> None:
     app = fastapi.FastAPI()
 

@@ -154,6 +154,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield Service(port)
 
 
+@pytest.mark.gate
 def test_what_a_view_runs_is_on_the_lane_with_its_requests_context(service: Service) -> None:
     status, text, headers = service.get("/whose", X_User="ada")
     assert (status, json.loads(text)) == (200, {"user": "ada", "path": "/whose", "where": "lane"})

@@ -53,6 +53,7 @@ class KeepAliveClient:
                     sock = connection.enter_context(self._server.connect())
 
 
+@pytest.mark.gate
 def test_keep_alive_clients_see_no_reset_while_workers_are_recycled(gunicorn) -> None:
     server = gunicorn("--workers", "2", "--max-requests", "150", "--max-requests-jitter", "40")
     clients = [KeepAliveClient(server) for _ in range(3)]
@@ -92,6 +93,7 @@ def test_max_requests_is_kept(gunicorn) -> None:
     server.process.wait_output("Autorestarting worker after current request")
 
 
+@pytest.mark.gate
 def test_term_lets_what_is_in_progress_end_and_closes_idle_connections_in_order(gunicorn) -> None:
     server = gunicorn()
     with server.connect() as idle, server.connect() as busy:

@@ -78,6 +78,7 @@ class Client:
         self.sock.sendall(self._h2.data_to_send())
 
 
+@pytest.mark.gate
 def test_streams_are_served_and_are_jobs(gunicorn) -> None:
     server = gunicorn(*H2, metrics_path="/metrics")
     with Client(server) as client:

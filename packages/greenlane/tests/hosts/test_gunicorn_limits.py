@@ -92,6 +92,7 @@ def test_an_answer_that_has_begun_is_not_cut_at_its_deadline(gunicorn) -> None:
         assert (begun + read_all(sock)).endswith(b"begun,ended")
 
 
+@pytest.mark.gate
 def test_every_request_of_many_with_a_deadline_is_answered_exactly_once(gunicorn) -> None:
     server = gunicorn()
     requests = [
@@ -138,6 +139,7 @@ def test_health_is_answered_while_every_thread_is_busy_and_tells_when_they_hang(
     assert server.get("/healthzz").body == b"hello\n"
 
 
+@pytest.mark.gate
 def test_metrics_are_given_at_their_path(gunicorn) -> None:
     server = gunicorn(metrics_path="/metrics")
     server.get()

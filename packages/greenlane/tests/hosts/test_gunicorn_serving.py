@@ -15,6 +15,7 @@ from tests.hosts.gunicorn_server import InBackground, read_all, read_answer
 pytestmark = pytest.mark.system
 
 
+@pytest.mark.gate
 def test_a_request_is_answered_and_its_connection_kept(gunicorn) -> None:
     server = gunicorn()
     with server.connect() as sock:
@@ -41,6 +42,7 @@ def test_threads_start_on_demand_up_to_the_ceiling_and_requests_beyond_it_wait(g
     assert server.get("/threads").text == "3"
 
 
+@pytest.mark.gate
 def test_pipelined_requests_are_answered_in_order(gunicorn) -> None:
     server = gunicorn()
     request = b"GET /%s HTTP/1.1\r\nHost: x\r\n%s\r\n"
@@ -106,6 +108,7 @@ def test_http_1_0_is_closed_after_the_answer_unless_it_asks_to_be_kept(gunicorn)
         assert read_answer(sock).headers["connection"] == "keep-alive"
 
 
+@pytest.mark.gate
 def test_a_streamed_answer_is_chunked_and_whole(gunicorn) -> None:
     answer = gunicorn().get("/stream")
     assert answer.headers["transfer-encoding"] == "chunked"
@@ -168,6 +171,7 @@ def test_a_unix_socket_is_served(gunicorn, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", ["value", "exit", "os", "base"])
+@pytest.mark.gate
 def test_an_application_that_raises_gives_500_and_the_worker_lives(gunicorn, error: str) -> None:
     server = gunicorn()
     pid = server.get("/pid").text

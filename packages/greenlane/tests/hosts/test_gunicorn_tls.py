@@ -51,6 +51,7 @@ def tls(gunicorn, tmp_path: Path) -> Callable[..., Server]:
     return start
 
 
+@pytest.mark.gate
 def test_a_connection_is_kept_over_tls(tls) -> None:
     server = tls()
     with server.connect() as sock:

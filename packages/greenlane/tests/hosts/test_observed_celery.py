@@ -47,6 +47,7 @@ EXECUTIONS = {"tasks.add": 7, "tasks.fail": 1, "tasks.again": 2}
 
 
 @pytest.mark.parametrize("pool", ["prefork", "threads", "gevent", "solo"])
+@pytest.mark.gate
 def test_tasks_are_jobs_from_their_publication_on(tmp_path: Path, start_process: StartProcess, pool: str) -> None:
     with Redis() as redis:
         (tmp_path / "tasks.py").write_text(TASKS)

@@ -37,6 +37,7 @@ def start(name: str, start_process: StartProcess, folder: Path, port: int) -> Se
 
 
 @pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.gate
 def test_requests_are_jobs(name: str, start_process: StartProcess, tmp_path: Path, free_port: int) -> None:
     service = start(name, start_process, tmp_path, free_port)
     host = name.partition(",")[0]

@@ -78,6 +78,7 @@ def serve(tmp_path: Path, start_process: StartProcess, free_port: int) -> Callab
 
 
 @pytest.mark.parametrize("host", GUNICORNS)
+@pytest.mark.gate
 def test_gunicorns_requests_are_jobs(serve: Callable[..., Service], host: str) -> None:
     service = serve(FLASK, lambda port: gunicorn(*GUNICORNS[host], port=port))
     assert service.get("/quote/7").body == b"quote 7"
@@ -166,6 +167,7 @@ def test_flasks_development_server_is_observed(serve: Callable[..., Service]) ->
 
 
 @pytest.mark.parametrize("host", SERVERS)
+@pytest.mark.gate
 def test_other_wsgi_servers_requests_are_jobs(serve: Callable[..., Service], host: str) -> None:
     service = serve(PLAIN, lambda port: [sys.executable, "-c", SERVERS[host], str(port)])
     plain = service.get("/plain")
@@ -213,6 +215,7 @@ def test_a_websocket_is_no_job(serve: Callable[..., Service], host: str) -> None
     assert [job.route for job in service.stop().jobs] == ["GET /plain"]
 
 
+@pytest.mark.gate
 def test_tornados_requests_are_jobs(serve: Callable[..., Service]) -> None:
     service = serve("", lambda port: [sys.executable, str(TORNADO), str(port)])
     assert service.get("/quote/7").body == b"quote 7"
@@ -273,6 +276,7 @@ def test_an_application_in_tornados_container_works_for_its_own_request(serve: C
     ]
 
 
+@pytest.mark.gate
 def test_plain_request_handlers_are_observed(serve: Callable[..., Service]) -> None:
     import http.client
 

@@ -1,5 +1,4 @@
-"""Placed calls run on real threads, loops and processes, and their tests wait for each other's steps: on a machine that
-is busy otherwise they are made again."""
+"""Placed calls run on real threads, loops and processes, and their tests wait for each other's steps."""
 
 from __future__ import annotations
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 from tests.lanes.burners import together
 from tests.placement import work
 from tests.placement.placements import Placed, placed
 
+import greenlane
 from greenlane import job, phase, within_ms
 from greenlane.errors import DeadlineExceeded
+
+#: Where the sources are whose every line may be interrupted.
+OURS = str(Path(greenlane.__file__).parent)
 
 
 @pytest.fixture
@@ -110,6 +117,50 @@ def test_calls_are_shown_among_what_is_learned_of_routes(run: Placed) -> None:
 def test_a_closed_lane_leaves_calls_to_their_callers(run: Placed) -> None:
     run.lane.close(1)
     assert run(threading.get_ident) == threading.get_ident()
+
+
+@job.heavy
+def heavy(number: int) -> int:
+    return number
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+def test_a_call_that_is_placed_in_the_middle_of_another_ones_placing_ends() -> None:
+    """As a signal's handler and a finalizer may do it: before each line of our sources that its thread runs."""
+    places: list[str] = []
+
+    def place_in_the_middle(number: int) -> bool:
+        """Of a call that starts the lane's thread, and of one that wakes it. False = they have fewer lines."""
+        run, left = Placed(), number
+
+        def trace(frame: FrameType, event: str, _argument: object) -> object:
+            nonlocal left
+            if not frame.f_code.co_filename.startswith(OURS):
+                return None
+            if event == "line":
+                left -= 1
+                if left == -1:
+                    sys.settrace(None)
+                    places.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+                    assert run(heavy, 2) == 2
+            return trace
+
+        sys.settrace(trace)
+        try:
+            assert [run(heavy, 1), run(heavy, 1)] == [1, 1]
+        finally:
+            sys.settrace(None)
+        run.lane.close(1)
+        return left < 0
+
+    caller = threading.Thread(
+        target=lambda: all(place_in_the_middle(number) for number in itertools.count()), daemon=True
+    )
+    caller.start()
+    caller.join(30)
+    assert not caller.is_alive(), f"it waits forever at {places[-1]}"
+    assert len(places) > 100
 
 
 PROGRAM = """
@@ -213,6 +264,7 @@ assert [hub for hub in hubs if hub.thread_ident != threading.get_ident()] == [],
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_a_signals_handler_may_place_a_call_in_the_middle_of_another_ones_submission(run_python) -> None:
     program = (
         PROGRAM
@@ -239,6 +291,7 @@ assert placed and set(placed) == {2}
 
 
 @pytest.mark.slow
+@pytest.mark.gate
 def test_forks_in_the_middle_of_everything_leave_children_that_can_place_calls(run_python) -> None:
     program = (
         PROGRAM

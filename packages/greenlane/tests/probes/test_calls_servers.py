@@ -31,6 +31,7 @@ def redis_call(redis_url: str) -> Callable[[str], tuple[str, str, int]]:
     return lambda name: (where(redis_url), name, OK)
 
 
+@pytest.mark.gate
 def test_redis(redis_url: str, redis_call: Any, heard: Heard) -> None:
     redis = pytest.importorskip("redis")
     with redis.Redis.from_url(redis_url) as client:
@@ -77,6 +78,7 @@ def test_redis_asyncio(redis_url: str, redis_call: Any, heard: Heard) -> None:
     assert heard.told() == [redis_call("SET"), redis_call("PIPELINE")]
 
 
+@pytest.mark.gate
 def test_psycopg(postgres: str, timed: Heard) -> None:
     psycopg = pytest.importorskip("psycopg")
     server = where(postgres)
@@ -187,6 +189,7 @@ def test_a_statement_of_sqlalchemy_asyncio_is_one_call(postgres: str, heard: Hea
     asyncio.run(main())
 
 
+@pytest.mark.gate
 def test_a_task_sent_to_rabbitmq_carries_its_moment(rabbitmq_url: str, heard: Heard) -> None:
     celery = pytest.importorskip("celery")
     with celery.Celery("shop", broker=rabbitmq_url, set_as_current=False) as app:

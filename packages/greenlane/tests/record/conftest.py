@@ -1,4 +1,4 @@
-"""Everything here records a real program and asserts when things were: on a busy machine it is made again."""
+"""Everything here records a real program, and most of it asserts when things were."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ while True:
 """
 
 
+@pytest.mark.gate
 def test_a_snapshot_saves_what_was_recorded_and_the_recording_goes_on(
     tmp_path: Path, start_process: StartProcess
 ) -> None:

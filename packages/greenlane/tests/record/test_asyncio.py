@@ -183,6 +183,7 @@ assert not {"lock", "pool"} & {kind for kind, ns in job.wait_ns.items() if ns}, 
 """)
 
 
+@pytest.mark.gate
 def test_contexts_are_the_programs_own(run) -> None:
     run("""
 import contextvars
@@ -300,6 +301,7 @@ assert recorder.stats()["jobs"] == 2
 """)
 
 
+@pytest.mark.gate
 def test_a_fork_records_its_own(run) -> None:
     run("""
 import os

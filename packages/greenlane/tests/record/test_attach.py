@@ -233,6 +233,7 @@ def test_a_process_that_answers_too_late_is_not_recorded_for_ever(
     _assert_clean(port, running.pid)
 
 
+@pytest.mark.gate
 def test_a_recording_of_somebody_else_goes_on(tmp_path: Path, control_dir: Path, start_process: StartProcess) -> None:
     running, port = _service(tmp_path, control_dir, start_process)
     argv = [*GREENLANE, "record", "--pid", str(running.pid), "-o", "first.glr"]

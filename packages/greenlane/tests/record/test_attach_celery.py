@@ -26,6 +26,7 @@ APPLICATION = "tests.record.attached_celery"
 
 
 @pytest.mark.parametrize("pool", [("prefork", "-c", "1"), ("threads", "-c", "4")], ids=lambda pool: pool[0])
+@pytest.mark.gate
 def test_a_worker_under_load_is_recorded_and_left_as_it_was(
     pool: tuple[str, ...], tmp_path: Path, control_dir: Path, start_process: StartProcess, redis_url: str,
     monkeypatch: pytest.MonkeyPatch,

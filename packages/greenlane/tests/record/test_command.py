@@ -27,6 +27,7 @@ OTHER_PYTHON = Path(f"/root/.pyenv/versions/{_OTHER}/bin/python")
 # --- what is recorded
 
 
+@pytest.mark.gate
 def test_a_program_is_recorded_and_says_what_comes_next(tmp_path: Path) -> None:
     ended = record("work(); print('done')", cwd=tmp_path)
     assert (ended.code, ended.out) == (0, "done\n")
@@ -89,6 +90,7 @@ def test_a_program_that_leaves_at_once_without_its_exit_hooks_loses_nothing(tmp_
     assert routes(recorded(tmp_path)) == {"work": 3}
 
 
+@pytest.mark.gate
 def test_a_forked_child_is_a_process_of_its_own(tmp_path: Path) -> None:
     source = """
 import os
@@ -109,6 +111,7 @@ work("parent")
     assert processes["parent"] != processes["child"]
 
 
+@pytest.mark.gate
 def test_a_child_forked_by_a_thread_while_others_work_is_recorded(tmp_path: Path) -> None:
     source = """
 import os, threading
@@ -127,6 +130,7 @@ for each in threads: each.join()
     assert routes(recorded(tmp_path)) == {"parent": 60, "child": 4}
 
 
+@pytest.mark.gate
 def test_programs_that_it_executes_and_starts_are_recorded(tmp_path: Path) -> None:
     inner = "import greenlane.record\\nwith greenlane.record.job('{}'): pass"
     source = f"""
@@ -142,6 +146,7 @@ os.execv(sys.executable, [sys.executable, "-c", "{inner.format("executed")}"])
     assert len(recording.processes) == 4
 
 
+@pytest.mark.gate
 def test_workers_of_multiprocessing_are_recorded(tmp_path: Path) -> None:
     (tmp_path / "pool.py").write_text("""
 import multiprocessing, sys

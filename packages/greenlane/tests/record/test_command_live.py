@@ -59,6 +59,7 @@ def a_few_jobs(folder: Path) -> int:
 # --- signals
 
 
+@pytest.mark.gate
 def test_ctrl_c_once_lets_the_program_end_itself(tmp_path: Path, start_process: StartProcess) -> None:
     source = """
 try:
@@ -278,6 +279,7 @@ def test_a_disk_without_room_keeps_what_was_recorded(tmp_path: Path, start_proce
 # --- live
 
 
+@pytest.mark.gate
 def test_it_is_switched_off_and_on_and_shown_live(tmp_path: Path, start_process: StartProcess) -> None:
     running = start(start_process, tmp_path, BUSY, "--off")
     until(lambda: status_or_none(tmp_path))
@@ -295,6 +297,7 @@ def test_it_is_switched_off_and_on_and_shown_live(tmp_path: Path, start_process:
     assert "on" in [what for _, _, what in recording.marks]
 
 
+@pytest.mark.gate
 def test_top_and_mode_reach_a_recorded_process(tmp_path: Path, start_process: StartProcess) -> None:
     start(start_process, tmp_path, BUSY)
     a_few_jobs(tmp_path)

@@ -192,6 +192,7 @@ print(Switches.followed())
         assert [job.io_ns["sleep"] >= 5 * MS for job in found.jobs(route)] == [True] * 3
 
 
+@pytest.mark.gate
 def test_a_forked_child_records_on_its_own(tmp_path: Path) -> None:
     program = """
 begin()
@@ -220,6 +221,7 @@ end()
     assert child.residual_ns <= MS
 
 
+@pytest.mark.gate
 def test_uninstalled_nothing_is_left(tmp_path: Path) -> None:
     program = """
 import gevent, gevent.event, gevent.hub, gevent.lock, gevent.queue, gevent.threadpool, gevent.timeout, greenlet

@@ -15,6 +15,9 @@ _NEEDS = {
     "asgi": ("uvicorn", "uvloop"), "aiohttp": ("aiohttp",), "gunicorn": ("gunicorn",), "record uvloop": ("uvloop",),
     "record gevent": ("gevent",), "serve": ("greenlane_serve", "gunicorn"), "work": ("greenlane_work",),
 }  # fmt: skip
+#: A host with permits, and a program that is recorded. Each takes some seconds.
+IN_GATE = {"gunicorn", "record gevent"}
+MARKED_HOSTS = [pytest.param(host, marks=pytest.mark.gate if host in IN_GATE else ()) for host in HOSTS]
 _traces: dict[str, State] = {}
 
 
@@ -39,7 +42,7 @@ def test_on_again_brings_back_what_off_took(host: str, tmp_path: Path) -> None:
     assert [name for name in states["on again"] if kind_of(name) is None] == []
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", MARKED_HOSTS)
 def test_taken_out_the_process_is_as_if_we_had_not_come(host: str, tmp_path: Path) -> None:
     assert left(host, traced(host, tmp_path)["out"], "out") == []
 

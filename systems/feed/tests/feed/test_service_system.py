@@ -75,6 +75,7 @@ class Here:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.gate
 def test_a_variant_gives_the_feed_that_its_parts_give_one_after_the_other(
     variant: str, site: Site, serve: Serve
 ) -> None:

@@ -85,6 +85,7 @@ def priced(endpoint: table.Endpoint, port: int) -> Answer:
     return ask(port, f"{endpoint.path}?id=r1-{endpoint.name}&region=hills&w=0.25")
 
 
+@pytest.mark.gate
 def test_every_endpoint_does_what_the_table_says_under_every_server(running: Running) -> None:
     endpoints = list(KNOWN.endpoints.values())
     with ThreadPoolExecutor(24) as pool:

@@ -41,6 +41,7 @@ def twins(site: Site) -> list[Pricing]:
     return [site.pricing(name) for name in CONTENDERS]
 
 
+@pytest.mark.gate
 def test_every_endpoint_does_and_says_the_same_in_both(twins: list[Pricing]) -> None:
     endpoints = KNOWN.endpoints.values()
     answers = counted([one.address for one in twins], endpoints, at_once=24)

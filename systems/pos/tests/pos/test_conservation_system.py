@@ -1,7 +1,4 @@
-"""Conservation for real: the balance sees what stock workers lose and double, and Greenlane's is even.
-
-A wrong balance is not repeated as other disturbed tests are: an order that is lost now and then is lost.
-"""
+"""Conservation for real: the balance sees what stock workers lose and double, and Greenlane's is even."""
 
 from __future__ import annotations
 
@@ -24,8 +21,6 @@ from pos.conservation.faults import FAULTS
 from pos.conservation.page import sentence, table
 
 pytestmark = pytest.mark.timeout(300)
-#: Repeated when a process did not start, and only then. On each test: a module's mark comes after tests.disturbed's.
-ONLY_WHEN_NOT_STARTED = pytest.mark.flaky(reruns=2, only_rerun=["StartFailed"])
 #: A file that the rows of a soak are written to, as `--json` has them; no file when it is not set.
 ROWS = "POS_CONSERVATION_ROWS"
 
@@ -65,7 +60,6 @@ def ran(node: SharedRabbitMQ, folder: Path, contender: str, fault: str, plan: Pl
 
 
 @pytest.mark.system
-@ONLY_WHEN_NOT_STARTED
 def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: SharedRabbitMQ, tmp_path: Path) -> None:
     # Killed when all are in flight and about half of them taken in; how they end does not matter, all is at rest.
     plan = Plan(orders=100, rate_per_s=500, workers=1, end_s=0.1)
@@ -81,7 +75,6 @@ def test_stock_workers_are_seen_to_lose_orders_and_to_double_effects(node: Share
 
 
 @pytest.mark.system
-@ONLY_WHEN_NOT_STARTED
 def test_every_order_ends_once_and_is_seen_once_while_workers_die_and_the_broker_too(
     node: SharedRabbitMQ, tmp_path: Path
 ) -> None:
@@ -96,7 +89,6 @@ def test_every_order_ends_once_and_is_seen_once_while_workers_die_and_the_broker
 
 
 @pytest.mark.soak
-@ONLY_WHEN_NOT_STARTED
 @pytest.mark.parametrize(("fault", "contender"), options.CELLS)
 def test_every_order_ends_once_and_is_seen_once_under(
     fault: str,

@@ -42,6 +42,7 @@ def failed(order: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("merchant", MERCHANTS)
+@pytest.mark.gate
 def test_an_order_is_accepted_and_reaches_its_merchant_once(site: Site, backend: Backend, merchant: str) -> None:
     order = f"once-{merchant}"
     status, said = backend.ask("/orders", {"merchant": merchant, "order": order})

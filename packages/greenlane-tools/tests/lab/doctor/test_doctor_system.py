@@ -75,6 +75,7 @@ def test_uvicorn_and_granian_tell_theirs(server: str):
 
 @pytest.mark.system
 @pytest.mark.parametrize(("options", "listeners"), [((), 1), (("--reuse-port",), 4)])
+@pytest.mark.gate
 def test_listeners_are_counted_by_starting_the_command(
     monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], listeners: int
 ):

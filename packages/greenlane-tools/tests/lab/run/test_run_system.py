@@ -113,6 +113,7 @@ def filled(text: str, repetitions: int, seconds: float, changes: Mapping[str, st
     return whole
 
 
+@pytest.mark.gate
 def test_a_run_leaves_rows_samples_a_page_and_a_table_and_is_not_made_again(lab: Lab) -> None:
     ran = lab(ALONE, repetitions=2)
     assert ran.code == 0, ran.err

@@ -230,12 +230,13 @@ class Call:
         self.context.run(deadline.CURRENT.set, None)  # Else the two would keep each other alive.
 
     def _end(self, state: State, outcome: object, of: tuple[State, ...] = _LIVE) -> bool:
+        none: list[Callable[[Call], object]] = []  # Not under the lock: what is allocated may run a finalizer.
         with self._lock:
             if self.state not in of:
                 return False
             self._outcome = outcome
             self.state = state
-            callbacks, self._callbacks = self._callbacks, []
+            callbacks, self._callbacks = self._callbacks, none
         for callback in callbacks:
             callback(self)
         return True

@@ -22,9 +22,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from greenlane import deadline
 from greenlane._native import PermitQueue, Standing
 from greenlane.errors import Overloaded, PlacementError
-from greenlane.placement.call import Call, State
+from greenlane.placement.call import Call, Inline, State
 from greenlane.placement.executor import ExecutorStats
 from greenlane.policy.placed import QueueRule
 from greenlane.threads.one_core import use_all_cores
@@ -115,6 +116,8 @@ class NativeThreads:
                     rule=f"fewer than {most}",
                     hint="offer less work, or raise placed_queue if the wait is wanted",
                 )
+            # Before anybody else has the call: its own lock is held meanwhile, and a signal's handler may come.
+            call.add_done_callback(self._ended)
             self._ticket += 1
             call.ticket = self._ticket
             arrived = (call.arrival_ns, call.deadline_ns, call.expected_ns)
@@ -124,7 +127,6 @@ class NativeThreads:
                 self._waiting[call.ticket] = call
                 self._standing.want(True)
         self._staff()
-        call.add_done_callback(self._ended)
 
     def cancel(self, call: Call) -> bool:
         """End a call for its caller; see `Executor`."""
@@ -168,7 +170,7 @@ class NativeThreads:
 
     def _reset_state(self) -> None:
         """Start empty: a new lane, or a forked child, where neither the threads exist nor those who wait for them."""
-        # Reentrant: a signal's handler, or a finalizer, may place a call in the middle of anything.
+        # Reentrant: a signal's handler, or a finalizer, may place a call in the middle of anything. See `is_mine`.
         self._lock = RLock()
         # Nobody releases it: acquiring it with a timeout sleeps, also where gevent has replaced `time.sleep`.
         self._sleep = allocate_lock()
@@ -184,50 +186,48 @@ class NativeThreads:
         self._shed = 0
         self._by_state = dict.fromkeys(State, 0)
 
+    def is_mine(self) -> bool:
+        """Whether this thread is in the middle of what only it can end: a call would wait for itself."""
+        return bool(self._lock._is_owned())
+
     def _staff(self) -> None:
-        """See to it that each call that may run has a thread, and that somebody watches while others wait."""
-        to_wake: list[_Thread] = []
-        to_start: list[_Thread] = []
+        """See to it that each call that may run has a thread, and that somebody watches while others wait.
+
+        All of it under the lock: a thread that counts as coming must come, whatever interrupts this one.
+        """
+        failed: list[Call] = []
+        reason = ""
         with self._lock:
             for _ in range(len(self._ready) - sum(worker.coming for worker in self._workers)):
                 if self._idle:
-                    to_wake.append(self._idle.pop())
-                    to_wake[-1].coming = True
-                else:
-                    to_start.append(_Thread())
-            self._workers.update(to_start)
-            watch = bool(self._waiting) and not self._watched
-            self._watched |= watch
-            share = bool(self._waiting) and not self._shares_watched
-            self._shares_watched |= share
-        for worker in to_wake:
-            worker.wake.release()
-        for worker in to_start:
-            self._start(worker)
-        try:
-            if watch:
-                start_new_thread(self._watch, ())
-                watch = False
-            if share:
-                start_new_thread(self._watch_shares, ())
-        except RuntimeError:  # No room for a thread: the next call tries again.
-            with self._lock:
-                self._watched &= not watch
-                self._shares_watched &= not share
-
-    def _start(self, worker: _Thread) -> None:
-        try:
-            start_program_thread(self._work, (worker,))
-        except RuntimeError as error:  # no room for a thread, or the interpreter is ending
-            with self._lock:
-                self._workers.discard(worker)
-                calls = [*self._ready, *self._waiting.values()] if not self._workers else []
-            for call in calls:
-                call.fail(PlacementError("start the native thread", name="thread", value=str(error), rule="one more"))
+                    worker = self._idle.pop()
+                    worker.coming = True
+                    worker.wake.release()
+                    continue
+                worker = _Thread()
+                self._workers.add(worker)
+                try:
+                    start_program_thread(self._work, (worker,))
+                except RuntimeError as error:  # no room for a thread, or the interpreter is ending
+                    self._workers.discard(worker)
+                    reason = str(error)
+                    if not self._workers:
+                        failed = [*self._ready, *self._waiting.values()]
+            with contextlib.suppress(RuntimeError):  # No room for a thread: the next call tries again.
+                if self._waiting and not self._watched:
+                    start_new_thread(self._watch, ())
+                    self._watched = True
+                if self._waiting and not self._shares_watched:
+                    start_new_thread(self._watch_shares, ())
+                    self._shares_watched = True
+        for call in failed:
+            call.fail(PlacementError("start the native thread", name="thread", value=reason, rule="one more"))
 
     def _work(self, worker: _Thread) -> None:
         """Run calls until there is no use for this thread."""
         mine = self._lock  # After a fork on this thread the lane has another one, and none of this thread's business.
+        # A finalizer's call between two calls runs here: there is nobody else.
+        deadline.CURRENT.set(Inline(None))
         worker.thread = get_native_id()
         use_all_cores()  # Some calls release the GIL.
         _look_like_a_thread()

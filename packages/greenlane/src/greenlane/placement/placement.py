@@ -136,6 +136,8 @@ class Placement:
         outer = deadline.CURRENT.get()
         # A placed function calls another one: it has its place already, and the lane must not wait for itself.
         nested = isinstance(outer, _RUNNING) and outer.active
+        # So has that of a signal's handler, or a finalizer, in the middle of what the lane's thread waits for.
+        nested = nested or self._lock._is_owned() or self.lane.is_mine()
         if outer is not None:
             outer.check()
         loop = here.loop()

@@ -74,6 +74,7 @@ def test_options_are_checked_when_they_are_made(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.system
+@pytest.mark.gate
 def test_a_pinned_function_runs_on_the_cluster_by_argument_and_by_setting(cluster: Lender, pinned: Any) -> None:
     placed = pinned(cluster_address=cluster.address, cluster_workers=1, placements={"*functions.pid": "cluster"})
     there = placed("cluster", functions.same, 1), placed("auto", functions.pid)
