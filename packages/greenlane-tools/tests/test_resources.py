@@ -19,8 +19,8 @@ def recording(*events: tuple[str, dict[str, Any]]) -> Recording:
     """Three threads: two hold a connection each while job 3 waits for one. Times are ms here."""
     writer = RecordingWriter(1, 7)
 
-    def event(name: str, **fields: Any) -> None:
-        writer.event(name, **{key: value * MS if key.endswith("_ns") else value for key, value in fields.items()})
+    def event(what: str, /, **fields: Any) -> None:
+        writer.event(what, **{key: value * MS if key.endswith("_ns") else value for key, value in fields.items()})
 
     for unit in (1, 2, 3):
         event("unit", at_ns=0, unit=unit, kind=0, thread=unit, name=f"worker-{unit}")
