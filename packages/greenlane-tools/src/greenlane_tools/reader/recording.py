@@ -19,6 +19,9 @@ from greenlane_tools.reader.rows import (
     Look,
     Own,
     Process,
+    Resource,
+    ResourceHolder,
+    ResourceVictim,
     Sample,
     Segment,
     Stack,
@@ -130,6 +133,14 @@ class Recording:
     def looks(self) -> list[Look]:
         """Jobs that were looked at while they computed; none where stacks were not wanted, or by earlier releases."""
         return [Look._make(row) for row in self._native.looks()]
+
+    @cached_property
+    def resources(self) -> list[Resource]:
+        """What jobs waited for a place of, such as pools of connections, most first; none by earlier releases."""
+        return [
+            Resource(*row, list(map(ResourceVictim._make, victims)), list(map(ResourceHolder._make, holders)))
+            for row, victims, holders in self._native.resources()
+        ]
 
     @cached_property
     def turns(self) -> list[Turns]:
