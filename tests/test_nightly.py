@@ -44,16 +44,16 @@ def test_each_test_that_failed_is_in_the_table_with_its_runs(
     options: list[str], code: int, table: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "test_cases.py").write_text(CASES)
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\n")
     # Not what pytest and xdist tell the processes that they start: these are not their workers.
     outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
         [sys.executable, "-c", RUN, *options],
         cwd=tmp_path,
-        env={**outside, "PYTHONPATH": str(ROOT)},
+        env={**outside, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     said = done.stdout.partition("== failed, of how many runs\n")[2]
