@@ -332,6 +332,14 @@ def _working(
         remedy = remedy_for("upstream", "", served, words)
         return Verdict("upstream", f"{said}calls of {upstream}{hardly}.", remedy, _victim(split, 1.0),
                        upstream, None, None, ns / len(split.jobs), frac, float(ns))  # fmt: skip
+    waits = max(routes, key=lambda split: _elsewhere_ns(split))
+    if 2 * _elsewhere_ns(waits) > waits.latency_ns:
+        said = (
+            f"{_route(waits.route)} takes {duration(waits.levels['p99'].latency_ns)} at p99, "
+            f"{share(_elsewhere_ns(waits) / waits.latency_ns)} of its time for results of other threads or processes."
+        )
+        remedy = remedy_for("unknown", "elsewhere", served, _words(waits.route, None, "", None))
+        return Verdict("unknown", said, remedy, _victim(waits, 1.0), cost_ns=_elsewhere_ns(waits))
     split = busiest
     frac = split.cpu_ns / max(1, split.latency_ns)
     if frac < 0.5 or split.cpu_ns / len(split.jobs) < _WORTH_NS:
@@ -354,6 +362,10 @@ def _working(
     )
     remedy = remedy_for("none", "computes", served, _words(split.route, holder, "", None))
     return Verdict("none", said, remedy, _victim(split, 1.0), "", None, holder, 0.0, 0.0, float(split.cpu_ns))
+
+
+def _elsewhere_ns(split: RouteSplit) -> int:
+    return split.io_ns.get("future", 0) + split.io_ns.get("process", 0)
 
 
 # --- failures
