@@ -97,8 +97,8 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "Move the computation {at} off the loop: `await greenlane.run({call})`",
               "the call waits for something outside: then use a thread or an asynchronous client", served=("loop",)),
     RemedyRow("loop", "computes", "off_loop",
-              "Move the computation {at} off the loop: `greenlane.run({call})`, or serve {holder} in a process of "
-              "its own",
+              "Move the computation {at} off the loop: `greenlane.run({call})`; or serve with threads in place of "
+              "gevent: `-k greenlane.hosts.gunicorn.Worker --threads 32`",
               "it calls something that waits through gevent", served=("gevent",)),
     RemedyRow("loop", "many", "more_processes",
               "Serve with more processes: no stretch is long, there are many",
