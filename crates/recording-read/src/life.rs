@@ -5,6 +5,7 @@
 //! that used no CPU was off the core; where in the slice that was nobody knows, so it stands at the end of each
 //! [`QUANTUM_NS`] of it.
 
+use super::resources::Found;
 use greenlane_recording_format::event::{
     ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP,
 };
@@ -134,6 +135,8 @@ pub struct Life {
     pub blocks: Vec<Block>,
     /// By job: when it was held back before its first instruction, and by what.
     pub parked: HashMap<u32, Vec<(u64, u64, Text)>>,
+    /// What is said of pools and others that have places.
+    pub resources: Found,
     /// By unit, then by time.
     pub pieces: Vec<Piece>,
     /// Where the pieces of each unit begin; one more than units.

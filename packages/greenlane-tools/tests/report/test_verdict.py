@@ -187,7 +187,7 @@ def test_a_connection_is_given_back_before_other_work_else_the_pool_grows(
     meanwhile: tuple[str, str, int], key: str
 ) -> None:
     made = waiting("pool", "/slow", 800 * MS)
-    name = "psycopg_pool 127.0.0.1:5432"
+    name = "psycopg_pool ConnectionPool to 127.0.0.1:5432"
     made.resources = [resource("connections", name, 2, "/slow", [meanwhile], "stats (shop/app.py:15)")]
     verdict = told(made)
     assert (verdict.kind, verdict.capacity, verdict.remedy.key) == ("connection_pool", 2, key)
@@ -203,7 +203,7 @@ def test_threads_that_wait_may_be_more_and_threads_that_compute_may_not() -> Non
     made.resources = [resource("threads", "pdf", 2, "/slow", [("cpu", "", 3 * S)])]
     assert told(made).remedy.key == "more_processes"
     made.jobs = [job._replace(host="uvicorn") for job in made.jobs]
-    name = "asyncio default executor"
+    name = "asyncio's default executor"
     made.resources = [resource("threads", name, 6, "/slow", [("io", "sleep", 3 * S)], "read (shop/app.py:9)")]
     verdict = told(made)
     assert (

@@ -197,8 +197,9 @@ class _Waits:
     def _holder_of(self, wait: ResourceWait, resource: Resource, holder: ResourceHolder) -> Holder:
         whole = sum(ns for _, _, ns in holder.meanwhile) or 1
         computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
-        address = resource.name.rpartition(" ")[2]
-        inside = sum(ns for _, label, ns in holder.meanwhile if address and address in label) / whole
+        # A client's pool without an address: its connections are held by the calls themselves.
+        address = resource.name.partition(" to ")[2]
+        inside = sum(ns for state, label, ns in holder.meanwhile if state == "io" and address in label) / whole
         cause = ""
         if wait.kind == "connection_pool" and holder.meanwhile:
             cause = "query" if inside >= 0.5 else "elsewhere"
