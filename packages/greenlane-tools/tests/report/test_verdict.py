@@ -239,6 +239,16 @@ def test_workers_that_are_blocked_are_told_with_their_number_and_what_they_do() 
     assert "greenlane celery APP --key KEY" in told(made).remedy.text
 
 
+def test_a_task_that_its_worker_took_behind_a_long_one_waits_for_the_prefetch() -> None:
+    made = Made(jobs=[*jobs("mail", 20, {"accept": S}), *jobs("export", 5, first=20, io_ns={"sleep": 5 * S})])
+    made.jobs = [job._replace(host="celery", clock="accept") for job in made.jobs]
+    made.blame = [blame("mail", "accept", "export", 20 * S)]
+    verdict = told(made)
+    assert (verdict.kind, verdict.remedy.key) == ("prefetch", "lower_prefetch")
+    made.jobs = [job._replace(clock="enqueue") for job in made.jobs]
+    assert told(made).kind == "executor"
+
+
 # --- what is a note
 
 

@@ -60,7 +60,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "semaphore": "its turn at {name}",
     "parked": "its turn ({name})",
     "accept": "a worker of its server",
-    "prefetch": "a free slot behind tasks that its worker fetched before",
+    "prefetch": "its worker, which took it from the broker while it ran another task",
     "collector": "the garbage collector",
     "quota": "its CPU quota",
     "machine": "a core, which other processes have",
@@ -89,6 +89,7 @@ _HOLDS: Final[Mapping[str, str]] = {
     "accept": "which {who} has for up to {held}{meanwhile}",
     "connection_pool": "of which {all} {are} held by {who} for up to {held}{meanwhile}",
     "process_pool": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
+    "prefetch": "{who}, for up to {held}{meanwhile}",
     "": "which {who} has for up to {held}{meanwhile}",
 }
 _JSON_KINDS: Final = {"unknown": "none", "parked": "semaphore"}

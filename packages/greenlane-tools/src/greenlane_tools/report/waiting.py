@@ -266,8 +266,7 @@ class _Waits:
         doing, cause = self._doing(row.culprit)
         if busy >= 0.5:
             doing, cause = "computing", "computes"
-        workers = ("accept", "", 0) if cause == "client" else ("executor", *_workers(self._recording, self._served))
-        wait = self._wait(*workers)
+        wait = self._wait(*self._workers(row, cause))
         self._add(wait, row, ns)
         blocked[row.culprit] = blocked.get(row.culprit, 0.0) + ns
         if wait.holder is None or blocked[row.culprit] >= wait.holder.ns:
@@ -275,6 +274,19 @@ class _Waits:
             split = self._routes.get(row.culprit)
             held = round(split.levels["mean"].latency_ns - _mean_wait(split)) if split else row.longest_ns
             wait.holder = Holder(row.culprit, cause, spot, doing, held, blocked[row.culprit])
+
+    def _workers(self, row: Blame, cause: str) -> tuple[str, str, int]:
+        """Kind, name and number of what a job waited for that had arrived at its server."""
+        if cause == "client":
+            return "accept", "", 0
+        # Its worker had taken it from the broker, and ran another task: a free worker can no longer take it.
+        if (
+            self._served == "celery"
+            and row.victim != row.culprit
+            and self._routes[row.victim].jobs[0].clock == "accept"
+        ):
+            return "prefetch", "", 0
+        return "executor", *_workers(self._recording, self._served)
 
     def _doing(self, route: str) -> tuple[str, str]:
         """What jobs of a route do most of the time that they do not wait: in words, and the cause."""
@@ -335,9 +347,16 @@ class _Waits:
             if self._blocked_ns(who) > self._cpu_ns(who):
                 return "loop", "blocks"
             return "loop", "serializes" if spot and spot.after_handler else "many" if many else "computes"
-        if who == "native" or self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC:
+        if who == "native" or self._one_call(who):
             return "c_call", ""
         return "gil", "serializes" if spot and spot.after_handler else "many" if many else "long"
+
+    def _one_call(self, who: str) -> bool:
+        """Whether most of what others waited for it was one C call at a time, as its stacks or its slices say."""
+        rows = [row for row in self._recording.stacks if row.culprit == who]
+        if 2 * sum(row.ns for row in rows if row.calls) > sum(row.ns for row in rows):
+            return True
+        return self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC
 
     def _blocked_ns(self, who: str) -> int:
         return sum(row.ns for row in self._recording.held if row.route == who)
