@@ -20,7 +20,7 @@ from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.turns import permits_in_force
 from greenlane_tools.report.uncut import Uncut
 
-__all__ = ["Holder", "ResourceWait", "boot_jobs", "served_by", "waits_of"]
+__all__ = ["Holder", "ResourceWait", "boot_jobs", "host_family", "waits_of"]
 
 #: A slice of at least this is long whatever it makes wait: what a person or a deadline notices. Arbitrary.
 _LONG_NS: Final = 20_000_000
@@ -103,7 +103,7 @@ class ResourceWait:
         self.counted.add(kind)
 
 
-def served_by(recording: RecordedRows) -> str:
+def host_family(recording: RecordedRows) -> str:
     """How most jobs are served: threads, turns (threads with permits), loop, gevent, celery."""
     hosts: dict[str, int] = {}
     for job in recording.jobs:
@@ -137,7 +137,7 @@ def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
 
 def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> list[ResourceWait]:
     """All that was waited for, most ns first."""
-    return _Waits(recording, routes, uncut).found()
+    return _Waits(recording, routes, uncut).ranked()
 
 
 class _Waits:
@@ -145,13 +145,13 @@ class _Waits:
         self._recording = recording
         self._routes = {split.route: split for split in routes}
         self._uncut = uncut
-        self._served = served_by(recording)
+        self._family = host_family(recording)
         self._spots = spots(recording.stacks)
         self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
         self._waits: dict[tuple[str, str], ResourceWait] = {}
         self._code: list[Blame] = []
 
-    def found(self) -> list[ResourceWait]:
+    def ranked(self) -> list[ResourceWait]:
         taken = self._named()
         blocked: dict[str, float] = {}
         for row in self._recording.blame:
@@ -281,12 +281,12 @@ class _Waits:
             return "accept", "", 0
         # Its worker had taken it from the broker, and ran another task: a free worker can no longer take it.
         if (
-            self._served == "celery"
+            self._family == "celery"
             and row.victim != row.culprit
             and self._routes[row.victim].jobs[0].clock == "accept"
         ):
             return "prefetch", "", 0
-        return "executor", *_workers(self._recording, self._served)
+        return "executor", *_workers(self._recording, self._family)
 
     def _doing(self, route: str) -> tuple[str, str]:
         """What jobs of a route do most of the time that they do not wait: in words, and the cause."""
@@ -343,7 +343,7 @@ class _Waits:
 
     def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
         spot = self._spots.get(who)
-        if self._served == "gevent" or (self._served == "loop" and (spot is None or spot.coroutine)):
+        if self._family == "gevent" or (self._family == "loop" and (spot is None or spot.coroutine)):
             if self._blocked_ns(who) > self._cpu_ns(who):
                 return "loop", "blocks"
             return "loop", "serializes" if spot and spot.after_handler else "many" if many else "computes"
@@ -428,7 +428,7 @@ def _meanwhile(holder: ResourceHolder) -> str:
     return f"{'waiting for' if state == 'wait' else 'in'} {label}" if label else ""
 
 
-def _workers(recording: RecordedRows, served: str) -> tuple[str, int]:
+def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
     """Name and number of what a server runs requests in, as its command says."""
     serving = {job.process for job in recording.jobs}
     argv: list[str] = []
@@ -437,7 +437,7 @@ def _workers(recording: RecordedRows, served: str) -> tuple[str, int]:
         if process.number in serving and isinstance(said, list):
             argv = [str(word) for word in said]
             break
-    if served == "celery":
+    if family == "celery":
         return "the worker's slots", _option(argv, ("-c", "--concurrency"))
     host = next((job.host for job in recording.jobs), "")
     threads = _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)
