@@ -49,4 +49,4 @@ pub use calls::python;
 pub use greenlane_recording_format::event::{
     TURN_CHARGED, TURN_EXPRESS, TURN_SHARED, TURN_SKIPPED, TURN_TAKEN,
 };
-pub use strand::{stood_still, took_its_turn, waited_for_a_permit};
+pub use strand::{stood_still, timed_out, took_its_turn, waited_for_a_permit};

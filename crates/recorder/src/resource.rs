@@ -12,7 +12,7 @@ use crate::switch::{self, on};
 use crate::{names, strand};
 use greenlane_process::{clock, forks};
 use greenlane_recording_format::event::{Event, ResourceKind, Text, GAVE_UP, HOLDS_STILL};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -108,7 +108,13 @@ impl Resource {
     }
 
     #[pyo3(signature = (key, asked_ns, frame=None))]
-    fn take(&self, py: Python<'_>, key: usize, asked_ns: u64, frame: Option<Bound<'_, PyAny>>) {
+    fn take(
+        &self,
+        py: Python<'_>,
+        key: usize,
+        asked_ns: u64,
+        frame: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         if asked_ns != 0 {
             let caller = frames::caller(py, frame);
             let mut waited = strand::take_pool_wait();
@@ -116,23 +122,24 @@ impl Resource {
             if self.state().is_some_and(|state| state.given_ns < waited.0) {
                 waited = (0, 0);
             }
-            self.begin(py, key, asked_ns, waited, At::Line(caller));
+            self.begin(py, key, asked_ns, waited, At::Line(caller))?;
         }
+        Ok(())
     }
 
-    fn run(&self, py: Python<'_>, key: usize, asked_ns: u64, function: Py<PyAny>) {
+    fn run(&self, py: Python<'_>, key: usize, asked_ns: u64, function: Py<PyAny>) -> PyResult<()> {
         let now_ns = clock::monotonic_ns();
         let (since_ns, waited) = match asked_ns {
             0 => (now_ns, (0, 0)),
             asked_ns => (asked_ns, (asked_ns, now_ns)),
         };
-        self.begin(py, key, since_ns, waited, At::Function(function));
+        self.begin(py, key, since_ns, waited, At::Function(function))
     }
 
     #[pyo3(signature = (asked_ns, frame=None))]
-    fn fail(&self, py: Python<'_>, asked_ns: u64, frame: Option<Bound<'_, PyAny>>) {
+    fn fail(&self, py: Python<'_>, asked_ns: u64, frame: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         if asked_ns == 0 {
-            return;
+            return Ok(());
         }
         let waited = strand::take_pool_wait();
         let is_wait = is_wait(waited, asked_ns);
@@ -144,8 +151,9 @@ impl Resource {
         }
         if is_wait {
             let line = At::Line(frames::caller(py, frame)).text(py);
-            self.tell_wait(py, waited, GAVE_UP, line);
+            self.tell_wait(py, waited, GAVE_UP, line)?;
         }
+        Ok(())
     }
 
     fn give(&self, py: Python<'_>, key: usize) {
@@ -180,7 +188,14 @@ impl Resource {
         Some(state)
     }
 
-    fn begin(&self, py: Python<'_>, key: usize, asked_ns: u64, waited: (u64, u64), at: At) {
+    fn begin(
+        &self,
+        py: Python<'_>,
+        key: usize,
+        asked_ns: u64,
+        waited: (u64, u64),
+        at: At,
+    ) -> PyResult<()> {
         let (unit, job) = strand::running();
         let is_wait = is_wait(waited, asked_ns);
         let asked = is_wait || matches!(at, At::Line(_));
@@ -212,15 +227,26 @@ impl Resource {
         }
         drop(before); // Not under the lock: what it refers to may be the program's to end.
         if is_wait {
-            self.tell_wait(py, waited, 0, line);
+            self.tell_wait(py, waited, 0, line)?;
         }
+        Ok(())
     }
 
-    fn tell_wait(&self, py: Python<'_>, (from_ns, to_ns): (u64, u64), flags: u8, line: Text) {
-        // A pool that cannot say is one without a name.
+    fn tell_wait(
+        &self,
+        py: Python<'_>,
+        (from_ns, to_ns): (u64, u64),
+        flags: u8,
+        line: Text,
+    ) -> PyResult<()> {
         let described = self.describe.bind(py).call0();
         let described = described.and_then(|described| described.extract::<(String, i64)>());
-        let (name, capacity) = described.unwrap_or_default();
+        let (name, capacity) = match described {
+            Ok(described) => described,
+            // A pool that cannot say is one without a name. An interrupt is the program's.
+            Err(error) if error.is_instance_of::<PyException>(py) => Default::default(),
+            Err(error) => return Err(error),
+        };
         let (unit, job) = strand::running();
         strand::emit(Event::Contention {
             from_ns,
@@ -235,6 +261,7 @@ impl Resource {
             line,
         });
         self.tell_long_holds(py, to_ns);
+        Ok(())
     }
 
     fn tell_long_holds(&self, py: Python<'_>, now_ns: u64) {

@@ -94,6 +94,9 @@ pub const NO_JOB: u64 = 0;
 pub const HELD_THE_LOOP: u8 = 1;
 /// Bit of [`Event::Block`]`.flags`: `ready_ns` is the kernel's stamp or another exact moment, not a guess.
 pub const READY_EXACT: u8 = 2;
+/// Bit of [`Event::Block`]`.flags`: the caller's own time-out ended a wait for something that did not happen, as a sleep
+/// ends: nobody had what it waited for.
+pub const TIMED_OUT: u8 = 4;
 /// [`Event::Contention`]`.flags`: the wait ended without a place.
 pub const GAVE_UP: u8 = 1;
 /// [`Event::Hold`]`.flags`: it holds the place still.

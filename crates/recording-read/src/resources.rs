@@ -4,7 +4,7 @@
 //! been over. What a holder did meanwhile is what its job did: a call of an upstream, CPU, a wait of its own.
 
 use super::account::{moments, ByJob};
-use super::blame::{shared, Candidate, Turn, Turns};
+use super::blame::{shared, Candidate, Turn, Turns, MOST_TOGETHER};
 use super::culprits::{Culprits, Names};
 use super::life::{Life, State, NONE};
 use greenlane_recording_format::event::{Event, Text, GAVE_UP};
@@ -176,6 +176,9 @@ impl Found {
                 }
             }
         }
+        for calls in found.calls.values_mut() {
+            calls.sort_unstable();
+        }
         found
     }
 
@@ -233,10 +236,9 @@ impl Resources {
     pub fn waited_for(&self, job: u32, from_ns: u64, to_ns: u64) -> Option<u32> {
         let of_job = self.by_job.get(&job)?;
         let overlap = |one: &(u64, u64, u32)| one.1.min(to_ns).saturating_sub(one.0.max(from_ns));
-        let most = of_job
-            .iter()
-            .take_while(|one| one.0 < to_ns)
-            .max_by_key(|one| overlap(one))?;
+        let begun = of_job.partition_point(|one| one.0 < to_ns);
+        let last = of_job[..begun].iter().rev().take(MOST_TOGETHER);
+        let most = last.max_by_key(|one| overlap(one))?;
         // The wait as the accounting has it may begin or end a little beside.
         (overlap(most) > (to_ns - from_ns) / 2).then_some(most.2)
     }
@@ -348,9 +350,9 @@ impl Found {
                     State::Wait(kind) => ("wait", Doing::Wait(kind as u8)),
                     State::Io { kind, .. } => {
                         let middle_ns = from_ns + (to_ns - from_ns) / 2;
-                        let call = calls
-                            .iter()
-                            .find(|call| call.0 <= middle_ns && middle_ns < call.1);
+                        let begun = calls.partition_point(|call| call.0 <= middle_ns);
+                        let last = calls[..begun].iter().rev().take(MOST_TOGETHER);
+                        let call = last.clone().find(|call| middle_ns < call.1);
                         let block = life.blocks.get(piece.block as usize);
                         let what = match (call, block) {
                             (Some(&(_, _, operation, upstream)), _) => {

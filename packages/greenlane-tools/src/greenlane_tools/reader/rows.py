@@ -165,8 +165,8 @@ class Stack(NamedTuple):
     ns: int
     #: How often it was seen so: what `ns` stands on.
     looks: int = 1
-    #: Of them, at the end of one C call that had kept the GIL for at least 25 ms, and the longest such call.
-    #: The innermost line made the call.
+    #: Of them, at the end of one call of a C function that had kept the GIL for over 25 ms, made by the innermost line;
+    #: and the longest such call.
     calls: int = 0
     longest_call_ns: int = 0
 
