@@ -104,6 +104,17 @@ def test_one_c_call_is_no_case_for_turns() -> None:
     assert "one C call of /slow" in verdict.sentence
 
 
+def test_a_c_call_has_the_line_that_made_it() -> None:
+    made = waiting("accept", "/slow", 200 * MS)
+    made.stacks = [
+        Stack("/slow", "view (shop/app.py:12)", 2 * S, 4, 4, 700 * MS),
+        Stack("/slow", "view (shop/app.py:14)", S),
+    ]
+    verdict = told(made)
+    assert (verdict.kind, verdict.line, verdict.remedy.key) == ("c_call", "app.py:12 view", "own_process")
+    assert "one C call of /slow keeps for up to 700 ms" in verdict.sentence
+
+
 def test_many_short_slices_need_processes_and_no_line() -> None:
     verdict = told(a_day(CROWD, 10, (1.0,)))
     assert (verdict.kind, verdict.remedy.key) == ("loop", "more_processes")

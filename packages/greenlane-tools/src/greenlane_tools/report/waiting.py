@@ -338,7 +338,9 @@ class _Waits:
         )
         if not collects and collector_ns > 0.2 * wait.ns:
             doing += f", and the collector that its objects start ({share(collector_ns / wait.ns)} of it)"
-        wait.holder = Holder(who, cause, self._spot(who, cause), doing, longest[who], held[who])
+        calls = [row.longest_call_ns for row in self._recording.stacks if row.culprit == who and row.calls]
+        held_ns = max(calls, default=longest[who]) if wait.kind == "c_call" else longest[who]
+        wait.holder = Holder(who, cause, self._spot(who, cause), doing, held_ns, held[who])
         self._waits[wait.kind, ""] = wait
 
     def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
