@@ -481,6 +481,45 @@ waits = lambda: limiter.statistics().tasks_waiting
 """
 
 
+SEMAPHORE = """
+places = threading.BoundedSemaphore(1)
+
+
+def the_holder():
+    with places:  # takes
+        held.set()
+        waited.wait(20)
+
+
+def the_victim():
+    with places:  # asks
+        pass
+
+
+waits = lambda: places._cond._waiters
+"""
+
+SEMAPHORE_ASYNC = """
+places = asyncio.Semaphore(1)
+
+
+async def the_holder():
+    async with places:  # takes
+        held.set()
+        await waited.wait()
+
+
+async def the_victim():
+    async with places:  # asks
+        pass
+
+
+async def before(): pass
+async def after(): pass
+waits = lambda: places._waiters
+"""
+
+
 def resource_of(program: str, folder: Path, url: str = "") -> tuple[Resource, Recording]:
     """Records the program, and gives the only thing that was waited for."""
     (folder / "app.py").write_text(program, encoding="utf-8")
@@ -543,6 +582,15 @@ def test_a_look_up_of_a_name_waits_in_the_default_executor(tmp_path: Path) -> No
 def test_the_threads_of_anyio_and_starlette(tmp_path: Path) -> None:
     resource = check(PRELUDE + ANYIO + TASKS, tmp_path, kind="threads")
     assert resource.name == "anyio's threads, CapacityLimiter"
+
+
+@pytest.mark.parametrize(
+    ("program", "run", "name"),
+    [(SEMAPHORE, THREADS, "threading.BoundedSemaphore"), (SEMAPHORE_ASYNC, TASKS, "asyncio.Semaphore")],
+    ids=["threads", "asyncio"],
+)
+def test_a_semaphore(program: str, run: str, name: str, tmp_path: Path) -> None:
+    assert check(PRELUDE + program + run, tmp_path, kind="semaphore").name == name
 
 
 @pytest.mark.system

@@ -29,6 +29,7 @@ from greenlane._native import Recorder, Steps, calls_rescan
 from greenlane.probes.children import placed
 from greenlane.probes.patching import Patches, Place
 from greenlane.probes.resources import resource_of
+from greenlane.probes.semaphores import place_asyncio
 from greenlane.probes.wrapping import Make
 
 __all__ = ["JOB", "absent", "install", "installed", "uninstall"]
@@ -135,6 +136,7 @@ def _anyio(patches: Patches, module: ModuleType) -> None:
 _PLAN: Final[dict[str, Place]] = {
     "asyncio.base_events": _asyncio,
     "asyncio.tasks": _tasks,
+    "asyncio.locks": place_asyncio,
     "uvloop": _uvloop,
     "anyio._backends._asyncio": _anyio,
 }

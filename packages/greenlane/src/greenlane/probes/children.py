@@ -21,6 +21,7 @@ from typing import Any, Final
 from greenlane._native import Recorder, Resource, Steps
 from greenlane.probes.patching import Patches, Place
 from greenlane.probes.resources import resource_of
+from greenlane.probes.semaphores import place_threading
 
 __all__ = ["inner", "install", "placed", "uninstall"]
 
@@ -135,6 +136,7 @@ def _threading(patches: Patches, module: ModuleType) -> None:
     for name, make in (("start", _start), ("_bootstrap_inner", _bootstrap)):
         owner = next((each for each in module.Thread.__mro__ if name in vars(each)), module.Thread)
         patches.replace(owner, name, make, optional=name != "start")
+    place_threading(patches, module)
 
 
 def _futures(patches: Patches, module: ModuleType) -> None:

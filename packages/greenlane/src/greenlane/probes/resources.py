@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from greenlane._native import Resource
 
-__all__ = ["Describe", "resource_of"]
+__all__ = ["Describe", "known_resource", "resource_of"]
 
 #: Gives (name, places) of such an object; 0 places = not known, or no limit. May raise.
 Describe: TypeAlias = Callable[[Any], tuple[str, int]]
@@ -31,3 +31,9 @@ def resource_of(owner: Any, kind: str, describe: Describe) -> Resource:
             return Resource(kind, lambda: ("", 0))
         known = _known[number] = alive, Resource(kind, lambda: describe(alive()))
     return known[1]
+
+
+def known_resource(owner: Any) -> Resource | None:
+    """Give the resource that `owner` is, if it was asked for before."""
+    known = _known.get(id(owner))
+    return known and known[1]
