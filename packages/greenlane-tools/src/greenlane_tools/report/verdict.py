@@ -53,7 +53,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "gil": "the GIL",
     "c_call": "the GIL",
     "loop": "the event loop",
-    "executor": "one of {name}",
+    "executor": "a thread of {name}",
     "connection_pool": "a connection of {name}",
     "process_pool": "a process of {name}",
     "lock": "the lock {name}",
@@ -292,7 +292,7 @@ def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait
         "line": spot.text if spot else f"the code of {who}",
         "call": _arguments(spot.call or spot.frame.function if spot else ""),
         "resource": (wait.name if wait else "") or resource or "it",
-        "capacity": str(wait.capacity) if wait and wait.capacity else "now",
+        "more": f"more than {wait.capacity}" if wait and wait.capacity else "more",
         "meanwhile": holder.meanwhile if holder else "",
     }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from greenlane_tools.page.quantities import share
+from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.reader.rows import Blame, Job, Resource, ResourceHolder
 from greenlane_tools.report.culprits import CodeSpot, frames, spots
 from greenlane_tools.report.split import RouteSplit, wait_ns
@@ -196,21 +196,22 @@ class _Waits:
 
     def _holder_of(self, wait: ResourceWait, resource: Resource, holder: ResourceHolder) -> Holder:
         whole = sum(ns for _, _, ns in holder.meanwhile) or 1
-        computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
         # A client's pool without an address: its connections are held by the calls themselves.
         address = resource.name.partition(" to ")[2]
-        inside = sum(ns for state, label, ns in holder.meanwhile if state == "io" and address in label) / whole
-        cause = ""
+        inside = [each for each in holder.meanwhile if each[0] == "io" and each[1] != "sleep" and address in each[1]]
+        cause, doing = "", holder.meanwhile
         if wait.kind == "connection_pool" and holder.meanwhile:
-            cause = "query" if inside >= 0.5 else "elsewhere"
+            cause = "query" if 2 * sum(ns for _, _, ns in inside) >= whole else "elsewhere"
+            doing = inside if cause == "query" else [each for each in holder.meanwhile if each not in inside]
         elif wait.kind == "executor" and holder.meanwhile:
+            computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
             shared = "default executor" in resource.name and any(
                 each.route != holder.route for each in resource.victims
             )
             cause = "computes" if computes >= 0.5 else "shared" if shared else "waits"
         frame = next(iter(frames(holder.line)), None)
         spot = CodeSpot(frame, "", False, False) if frame is not None else None
-        return Holder(holder.route, cause, spot, _meanwhile(holder), holder.longest_ns, holder.ns)
+        return Holder(holder.route, cause, spot, _meanwhile(doing, holder.holds), holder.longest_ns, holder.ns)
 
     # --- rows of blame
 
@@ -420,14 +421,15 @@ def _mean_wait(split: RouteSplit) -> float:
     return sum(wait_ns(job) for job in split.jobs) / len(split.jobs)
 
 
-def _meanwhile(holder: ResourceHolder) -> str:
-    """What it did most while it held a place."""
-    if not holder.meanwhile:
+def _meanwhile(doing: Sequence[tuple[str, str, int]], holds: int) -> str:
+    """What a holder did most, and for how long in the mean of its holds."""
+    if not doing:
         return ""
-    state, label, _ = holder.meanwhile[0]
-    if state == "cpu":
-        return "computing"
-    return f"{'waiting for' if state == 'wait' else 'in'} {label}" if label else ""
+    state, label, ns = doing[0]
+    mean = f" for {duration(ns / max(1, holds))}"
+    if state == "cpu" or label == "sleep":
+        return ("computing" if state == "cpu" else "asleep") + mean
+    return f"{'waiting for' if state == 'wait' else 'in'} {label}{mean}" if label else ""
 
 
 def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
@@ -440,10 +442,9 @@ def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
             argv = [str(word) for word in said]
             break
     if family == "celery":
-        return "the worker's slots", _option(argv, ("-c", "--concurrency"))
+        return "the Celery worker", _option(argv, ("-c", "--concurrency"))
     host = next((job.host for job in recording.jobs), "")
-    threads = _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)
-    return f"{host.replace('.', ' ')} workers" if threads == 1 else f"{host.replace('.', ' ')} threads", threads
+    return host.replace(".", " "), _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)
 
 
 def _option(argv: Sequence[str], names: Sequence[str]) -> int:
