@@ -19,6 +19,7 @@ from greenlane_tools.reader.rows import (
     Resource,
     ResourceHolder,
     ResourceVictim,
+    Sample,
     Segment,
     Stack,
 )
@@ -272,6 +273,19 @@ def test_the_machine_is_a_note_unless_it_is_far_more_than_all_else() -> None:
     made.jobs[:20] = jobs("/quick", 20, {"gil": 100 * MS, "os": 2 * S})
     made.blame[1] = blame("/quick", "os", "os", 40 * S)
     assert (told(made).kind, told(made).remedy.key) == ("machine", "more_cores")
+
+
+def test_a_process_that_uses_more_than_a_core_competes_with_its_own_native_threads() -> None:
+    made = Made(jobs=jobs("/rank", 20, {"os": 200 * MS, "unseen": 100 * MS}, cpu_ns=300 * MS))
+    made.blame = [blame("/rank", "os", "os", 4 * S), blame("/rank", "unseen", "unseen", 2 * S)]
+    made.own = [Own(0, 1, "/rank", "rank (shop/app.py:14)", S, 5)]
+    made.processes = [Process(0, 7, {}, 0, 20 * S, 0, 0)]
+    made.samples = [Sample(0, n * S, n * S * 9 // 5, 0, 10**8, 20, 1, 0, 0) for n in range(10)]
+    verdict = told(made)
+    assert (verdict.kind, verdict.line, verdict.remedy.key) == ("machine", "app.py:14 rank", "one_native_thread")
+    assert verdict.sentence.startswith(
+        "/rank waits 300 ms (50 % of its p99) for a core, which /rank has with its native"
+    )
 
 
 def test_one_job_never_decides_and_a_probe_of_the_boot_is_a_note() -> None:

@@ -19,6 +19,7 @@ from greenlane_tools.report.split import RouteSplit, wait_ns
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.turns import permits_in_force
 from greenlane_tools.report.uncut import Uncut
+from greenlane_tools.report.workers import balance_of
 
 __all__ = ["Holder", "ResourceWait", "boot_jobs", "host_family", "waits_of"]
 
@@ -39,6 +40,9 @@ _FEW_JOBS: Final = 10
 _FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
 #: Who is the cause but had nothing: it says no more than that somebody else ran.
 _NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
+#: Cores that a process with a GIL does not use by itself.
+_NATIVE_FRAC: Final = 1.3
+_BLOCKED: Final = "blocked in a call"
 _SILENT: Final = "a client's connection"
 #: Requests whose own client may be what they read from.
 _WITH_BODY: Final = ("POST ", "PUT ", "PATCH ")
@@ -165,6 +169,7 @@ class _Waits:
             residual_ns = sum(max(0, job.residual_ns) for job in split.jobs)
             if residual_ns:
                 self._wait("unknown", "residual").add(split.route, "residual", residual_ns, 1.0)
+        self._native_threads()
         return sorted(self._waits.values(), key=lambda each: -each.ns)
 
     def _wait(self, kind: str, name: str = "", capacity: int = 0) -> ResourceWait:
@@ -241,7 +246,7 @@ class _Waits:
         elif row.kind == "parked":
             self._held(self._wait("parked", row.culprit), row, part)
         else:
-            wait = self._wait("unknown", "blocked in a call" if row.kind == "unseen" else "no culprit")
+            wait = self._wait("unknown", _BLOCKED if row.kind == "unseen" else "no culprit")
             self._add(wait, row, row.ns * part)
 
     def _held(self, wait: ResourceWait, row: Blame, part: float, cause: str = "") -> None:
@@ -307,6 +312,23 @@ class _Waits:
         if not most and route.startswith(_WITH_BODY):
             return "reading what its client sends", "client"
         return {"sleep": "asleep"}.get(next(iter(split.io_ns)), "waiting outside"), "waits"
+
+    def _native_threads(self) -> None:
+        """A process that uses more than a core shares the cores with its own native threads."""
+        recording, machine = self._recording, self._waits.get(("machine", ""))
+        hottest = balance_of(recording.processes, recording.jobs, recording.samples).hottest
+        if machine is None or hottest is None or (hottest.busy_frac or 0.0) < _NATIVE_FRAC:
+            return
+        blocked = self._waits.pop(("unknown", _BLOCKED), None)
+        if blocked is not None:
+            machine.counted |= blocked.counted
+            for of, more in ((machine.victims, blocked.victims), (machine.whole, blocked.whole)):
+                of.update({route: of.get(route, 0.0) + ns for route, ns in more.items()})
+        machine.name = "native threads (BLAS, OpenMP)"
+        split = max(self._routes.values(), key=lambda each: each.cpu_ns)
+        computed = [(row.route, row.stack, row.cpu_ns) for row in recording.own if row.route == split.route]
+        spot, mean_ns = spots(computed).get(split.route), round(split.cpu_ns / len(split.jobs))
+        machine.holder = Holder(split.route, "native_threads", spot, "computing in native threads", mean_ns, machine.ns)
 
     # --- running code
 
