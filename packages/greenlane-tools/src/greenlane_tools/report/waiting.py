@@ -18,7 +18,7 @@ from greenlane_tools.report.culprits import CodeSpot, frames, spots
 from greenlane_tools.report.split import RouteSplit, wait_ns
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.turns import permits_in_force
-from greenlane_tools.report.uncut import Uncut
+from greenlane_tools.report.uncut import uncut_fracs
 from greenlane_tools.report.workers import balance_of
 
 __all__ = ["Holder", "ResourceWait", "boot_jobs", "host_family", "waits_of"]
@@ -139,16 +139,16 @@ def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
     ]
 
 
-def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> list[ResourceWait]:
+def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit]) -> list[ResourceWait]:
     """All that was waited for, most ns first."""
-    return _Waits(recording, routes, uncut).ranked()
+    return _Waits(recording, routes).ranked()
 
 
 class _Waits:
-    def __init__(self, recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> None:
+    def __init__(self, recording: RecordedRows, routes: Sequence[RouteSplit]) -> None:
         self._recording = recording
         self._routes = {split.route: split for split in routes}
-        self._uncut = uncut
+        self._uncut = uncut_fracs(recording)
         self._family = host_family(recording)
         self._spots = spots(recording.stacks)
         self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
@@ -381,7 +381,7 @@ class _Waits:
         rows = [row for row in self._recording.stacks if row.culprit == who]
         if 2 * sum(row.ns for row in rows if row.calls) > sum(row.ns for row in rows):
             return True
-        return self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC
+        return self._uncut.get(who, 0.0) >= _UNCUT_FRAC
 
     def _blocked_ns(self, who: str) -> int:
         return sum(row.ns for row in self._recording.held if row.route == who)
