@@ -135,6 +135,10 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
     RemedyRow("executor", "", "more_threads",
               "Give {resource} {more} threads, if they wait and do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
+    RemedyRow("lock", "unnamed", "shorten_hold",
+              "Hold that lock for less. `py-spy dump --pid PID` while it is slow shows the line at which threads of "
+              "{victim} wait for it, and who is inside",
+              "what it protects must not change meanwhile"),
     RemedyRow("lock", "", "shorten_hold",
               "Hold the lock {at} for less: move what waits or computes out of it",
               "what it protects must not change meanwhile"),

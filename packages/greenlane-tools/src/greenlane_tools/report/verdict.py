@@ -236,7 +236,7 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], family: str) -> V
     waited = f"{_route(route)} waits {duration(wait_ns)} ({share(frac)} of its p99) for "
     holder = wait.holder
     cause = wait.name if wait.kind == "unknown" else holder.cause if holder else ""
-    if wait.kind == "executor" and not wait.name:
+    if (wait.kind == "executor" and not wait.name) or (wait.kind == "lock" and holder is None):
         cause = "unnamed"
     resource = _resource(wait)
     return Verdict(
