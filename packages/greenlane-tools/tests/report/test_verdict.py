@@ -33,7 +33,7 @@ JARGON = ("hog", "accepted", "place in a pool", "unseen", "overcommit")
 
 
 def jobs(route: str, count: int, wait_ns: Mapping[str, int] | None = None, first: int = 0, **fields: Any) -> list[Job]:
-    """So many of a route; 10 ms of CPU unless said otherwise."""
+    """This many of a route; 10 ms of CPU unless said otherwise."""
     found = []
     waits = dict(wait_ns or {})
     cpu_ns, io_ns = fields.pop("cpu_ns", 10 * MS), fields.pop("io_ns", {})

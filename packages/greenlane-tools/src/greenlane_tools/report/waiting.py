@@ -1,7 +1,7 @@
 """What jobs waited for, by resource: who waited, who had it meanwhile, at which line, and what it did.
 
 All waiting for running code of one process is one resource, whether a job met it as a wait for the GIL, for the loop or
-before its first instruction: its kind follows from whoever had it most. Time of one job never decides: of each route
+before its first instruction: its kind follows from the one that had it most. Time of one job never decides: of each route
 and kind of wait the longest job is left out, and so are jobs that waited for the start of their process.
 """
 
@@ -124,7 +124,7 @@ def host_family(recording: RecordedRows) -> str:
 
 
 def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
-    """Jobs that arrived before their process began its first one, and waited for no other job but for its start."""
+    """Jobs that arrived before their process began its first one, and waited for its start, not for another job."""
     ordered = sorted(jobs, key=lambda job: job.handler_ns or job.arrival_ns)
     begun: dict[int, int] = {}
     for job in ordered:
@@ -349,7 +349,7 @@ class _Waits:
         weighed = named if many else {who: ns for who, ns in long_ns.items() if who in named and ns} or named
         who = max(weighed, key=lambda each: weighed[each], default=max(held, key=lambda each: held[each]))
         collector_ns = held.get("gc", 0.0)
-        # The collector runs in the thread that allocates: it is on the account of whoever computes most.
+        # The collector runs in the thread that allocates: it is on the account of the route that computes most.
         collects = collector_ns > 10 * held[who] or who == "gc"
         wait.kind, cause = ("collector", "") if collects else self._kind_of(who, many)
         if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns:
