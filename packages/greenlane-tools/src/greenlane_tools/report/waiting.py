@@ -1,8 +1,8 @@
 """What jobs waited for, by resource: who waited, who had it meanwhile, at which line, and what it did.
 
 All waiting for running code of one process is one resource, whether a job met it as a wait for the GIL, for the loop or
-before its first instruction: its kind follows from the one that had it most. Time of one job never decides: of each route
-and kind of wait the longest job is left out, and so are jobs that waited for the start of their process.
+before its first instruction: its kind follows from the one that had it most. Time of one job never decides: of each
+route and kind of wait the longest job is left out, and so are jobs that waited for the start of their process.
 """
 
 from __future__ import annotations
