@@ -52,6 +52,8 @@ _KINDS: Final[Mapping[str, str]] = {
     "threads": "executor",
     "processes": "process_pool",
 }
+#: uvloop makes the executor that asyncio calls its default one.
+_NAMES: Final = {"ThreadPoolExecutor uvloop": "uvloop's default executor"}
 #: Waits of jobs that a resource's may be counted in, by its kind.
 _COUNTED: Final[Mapping[str, Sequence[str]]] = {
     "connection_pool": ("pool", "lock"),
@@ -183,13 +185,14 @@ class _Waits:
     def _named(self) -> dict[tuple[str, str], float]:
         """Takes resources as they are; gives what of the rows of blame is told with them, by victim and kind."""
         taken: dict[tuple[str, str], float] = {}
-        for resource in self._recording.resources:
+        for row in self._recording.resources:
+            resource = row._replace(name=_NAMES.get(row.name, row.name))
             kind = _KINDS.get(resource.kind, resource.kind)
             wait = self._wait(kind, resource.name, resource.capacity)
             for victim in resource.victims:
                 for counted in _COUNTED.get(kind, ("lock",)):
-                    whole = sum(row.ns for row in self._recording.blame if (row.victim, row.kind) ==
-                                (victim.route, counted))  # fmt: skip
+                    rows = [each for each in self._recording.blame if each.victim == victim.route]
+                    whole = sum(each.ns for each in rows if each.kind == counted)
                     ns = min(float(victim.ns), whole - taken.get((victim.route, counted), 0.0))
                     if ns > 0:
                         taken[victim.route, counted] = taken.get((victim.route, counted), 0.0) + ns
