@@ -8,7 +8,9 @@ jobs do. So this looks at the jobs that waited most for the GIL, and at those th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from greenlane_tools.reader.rows import Job, Process, Segment
@@ -71,9 +73,10 @@ class _Lives:
         self._recording = recording
         self._least_ns = least_ns
         self._by_process: dict[int, list[Job]] = {}
-        for job in recording.jobs:
+        for job in sorted(recording.jobs, key=lambda job: job.arrival_ns):
             if job.cpu_ns >= least_ns:
                 self._by_process.setdefault(job.process, []).append(job)
+        self._longest_ns = max((job.latency_ns for of in self._by_process.values() for job in of), default=0)
         self._read: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
 
     def uncut(self, process: int, wait: Segment) -> tuple[str, int]:
@@ -87,8 +90,12 @@ class _Lives:
         # Whether a server's own thread asked for the GIL all the while is not known.
         asked_ns = least_ns if wait.kind == "gil" else _NOT_ASKED * least_ns
         total: dict[str, int] = {}
-        for job in self._by_process.get(process, ()):
-            if job.end_ns <= wait.from_ns or job.arrival_ns >= wait.to_ns or wait.label not in (job.route, *_ANYBODY):
+        jobs = self._by_process.get(process, [])
+        first = bisect_left(jobs, wait.from_ns - self._longest_ns, key=lambda job: job.arrival_ns)
+        for job in islice(jobs, first, None):
+            if job.arrival_ns >= wait.to_ns:
+                break
+            if job.end_ns <= wait.from_ns or wait.label not in (job.route, *_ANYBODY):
                 continue
             for begin, end, cpu_ns in self._stretches(job):
                 inside = min(end, wait.to_ns) - max(begin, wait.from_ns)
