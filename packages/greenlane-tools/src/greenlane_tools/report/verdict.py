@@ -28,8 +28,8 @@ _WEIGHTS: Final[Mapping[str, float]] = {
 }  # fmt: skip
 #: I/O with somebody else.
 _OUTSIDE: Final = ("socket", "ssl", "dns", "select", "driver")
-#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence. Between the two times it
-#: is worth one from the larger share on.
+#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence. Between the two times, and
+#: of what has no name, it is worth one from the larger share on.
 _WORTH_FRAC: Final = 0.05
 _WORTH_NS: Final = 1_000_000
 _FELT_NS: Final = 10_000_000
@@ -231,7 +231,8 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], family: str) -> V
     frac = min(1.0, part * _counted(slow, wait) / max(1, sum(job.latency_ns for job in slow)))
     wait_ns = frac * split.levels["p99"].latency_ns
     most = max(frac, wait.whole[route] / max(1, split.latency_ns))
-    if wait_ns < _WORTH_NS or most < (_WORTH_FRAC if wait_ns >= _FELT_NS else _FELT_FRAC):
+    least = _FELT_FRAC if wait_ns < _FELT_NS or wait.kind == "unknown" else _WORTH_FRAC
+    if wait_ns < _WORTH_NS or most < least:
         return None
     waited = f"{_route(route)} waits {duration(wait_ns)} ({share(frac)} of its p99) for "
     holder = wait.holder

@@ -355,7 +355,7 @@ class _Waits:
         # The collector runs in the thread that allocates: it is on the account of the route that computes most.
         collects = collector_ns > 10 * held[who] or who == "gc"
         wait.kind, cause = ("collector", "") if collects else self._kind_of(who, many)
-        if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns:
+        if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns and not self._calls(who):
             wait.kind, cause = "gil", "long"  # the collector runs between bytecodes and is not cut either
         doing = (
             "collecting"
@@ -381,10 +381,11 @@ class _Waits:
 
     def _one_call(self, who: str) -> bool:
         """Whether most of what others waited for it was one C call at a time, as its stacks or its slices say."""
+        return self._calls(who) or self._uncut.get(who, 0.0) >= _UNCUT_FRAC
+
+    def _calls(self, who: str) -> bool:
         rows = [row for row in self._recording.stacks if row.culprit == who]
-        if 2 * sum(row.ns for row in rows if row.calls) > sum(row.ns for row in rows):
-            return True
-        return self._uncut.get(who, 0.0) >= _UNCUT_FRAC
+        return 2 * sum(row.ns for row in rows if row.calls) > sum(row.ns for row in rows)
 
     def _blocked_ns(self, who: str) -> int:
         return sum(row.ns for row in self._recording.held if row.route == who)
