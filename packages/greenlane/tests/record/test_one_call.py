@@ -91,8 +91,11 @@ def test_a_call_of_c_that_keeps_the_gil_has_the_line_that_made_it(tmp_path: Path
 def test_a_wait_that_ends_by_its_own_time_out_is_sleep(tmp_path: Path) -> None:
     ended = record(TIMES_OUT, cwd=tmp_path)
     assert ended.code == 0, ended.err
-    jobs = {job.route: job for job in recorded(tmp_path).jobs}
+    recording = recorded(tmp_path)
+    jobs = {job.route: job for job in recording.jobs}
     slept = {route for route, job in jobs.items() if job.io_ns.get("sleep", 0) > job.wait_ns.get("lock", 0)}
     assert slept == {"event", "queue", "simple", "condition"}
     # Others hold a semaphore's places.
-    assert jobs["semaphore"].wait_ns["lock"] > 0
+    (semaphore,) = recording.resources
+    assert (semaphore.kind, semaphore.waits, semaphore.gave_up) == ("semaphore", 1, 1)
+    assert jobs["semaphore"].wait_ns["pool"] > 0
