@@ -28,8 +28,8 @@ _WEIGHTS: Final[Mapping[str, float]] = {
 }  # fmt: skip
 #: I/O with somebody else.
 _OUTSIDE: Final = ("socket", "ssl", "dns", "select", "driver")
-#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence. Between the two times, and
-#: of what has no name, it is worth one from the larger share on.
+#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence. Between the two times,
+#: and of what has no name, it is worth one from the larger share on.
 _WORTH_FRAC: Final = 0.05
 _WORTH_NS: Final = 1_000_000
 _FELT_NS: Final = 10_000_000
