@@ -234,6 +234,23 @@ def test_locks_limits_and_processes_have_remedies_of_their_own(kind: str, of: st
     assert told(made).remedy.key == key
 
 
+def test_more_waiting_for_a_pool_without_its_name_is_for_the_one_with_a_name() -> None:
+    made = waiting("pool", "unknown", 0)
+    full = resource("connections", "httpcore ConnectionPool", 2, "/slow", [("io", "GET / 127.0.0.1:80", 3 * S)])
+    made.resources = [full._replace(victims=[full.victims[0]._replace(ns=S // 2)])]
+    verdict = told(made)
+    assert (verdict.kind, verdict.remedy.key, round(verdict.share, 2)) == ("connection_pool", "larger_pool", 0.91)
+    made.resources = [full._replace(victims=[full.victims[0]._replace(ns=S // 20)])]
+    assert told(made).kind == "executor"
+
+
+def test_a_wait_for_threads_may_be_recorded_as_one_for_a_lock() -> None:
+    made = waiting("lock", "/slow", 0)
+    limiter = "anyio's threads, CapacityLimiter"
+    made.resources = [resource("threads", limiter, 40, "/slow", [("io", "GET / 127.0.0.1:80", 3 * S)])]
+    assert (told(made).kind, told(made).remedy.key) == ("executor", "more_threads")
+
+
 def test_a_pool_without_a_name_says_how_to_find_it() -> None:
     verdict = told(waiting("pool", "/slow", 800 * MS))
     assert verdict.remedy.key == "look_closer" and "py-spy dump" in verdict.remedy.text

@@ -43,6 +43,7 @@ _NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
 #: Cores that a process with a GIL does not use by itself.
 _NATIVE_FRAC: Final = 1.3
 _BLOCKED: Final = "blocked in a call"
+_KNOWN_FRAC: Final = 0.05
 _SILENT: Final = "a client's connection"
 #: Requests whose own client may be what they read from.
 _WITH_BODY: Final = ("POST ", "PUT ", "PATCH ")
@@ -57,7 +58,7 @@ _NAMES: Final = {"ThreadPoolExecutor uvloop": "uvloop's default executor"}
 #: Waits of jobs that a resource's may be counted in, by its kind.
 _COUNTED: Final[Mapping[str, Sequence[str]]] = {
     "connection_pool": ("pool", "lock"),
-    "executor": ("pool", "queue", "accept"),
+    "executor": ("pool", "queue", "lock", "accept"),
     "process_pool": ("pool", "lock"),
     "semaphore": ("lock", "pool"),
     "lock": ("lock",),
@@ -190,14 +191,15 @@ class _Waits:
             kind = _KINDS.get(resource.kind, resource.kind)
             wait = self._wait(kind, resource.name, resource.capacity)
             for victim in resource.victims:
+                left = float(victim.ns)
                 for counted in _COUNTED.get(kind, ("lock",)):
                     rows = [each for each in self._recording.blame if each.victim == victim.route]
                     whole = sum(each.ns for each in rows if each.kind == counted)
-                    ns = min(float(victim.ns), whole - taken.get((victim.route, counted), 0.0))
+                    ns = min(left, whole - taken.get((victim.route, counted), 0.0))
                     if ns > 0:
                         taken[victim.route, counted] = taken.get((victim.route, counted), 0.0) + ns
                         wait.add(victim.route, counted, ns, self._steady.get((victim.route, counted), 1.0))
-                        break
+                        left -= ns
             if resource.holders:
                 wait.holder = self._holder_of(wait, resource, resource.holders[0])
         return taken
@@ -238,6 +240,9 @@ class _Waits:
             wait = self._wait("accept")
             self._add(wait, row, row.ns * part)
             wait.holder = wait.holder or Holder(_SILENT, "silent", None, "sending nothing", 0, 0.0)
+        elif row.kind == "pool" and (known := self._known(row.victim)) is not None:
+            # The same pool, by a path that does not tell its name.
+            self._add(known, row, row.ns * part)
         elif row.kind == "pool":
             self._held(self._wait("executor"), row, part)
         elif row.kind == "queue":
@@ -251,6 +256,13 @@ class _Waits:
         else:
             wait = self._wait("unknown", _BLOCKED if row.kind == "unseen" else "no culprit")
             self._add(wait, row, row.ns * part)
+
+    def _known(self, victim: str) -> ResourceWait | None:
+        """The only pool with a name that it waits for, where that is no small part of its waiting for pools."""
+        whole = sum(row.ns for row in self._recording.blame if (row.victim, row.kind) == (victim, "pool"))
+        named = [wait for wait in self._waits.values() if wait.name and "pool" in wait.counted]
+        named = [wait for wait in named if wait.whole.get(victim, 0.0) >= _KNOWN_FRAC * whole]
+        return named[0] if len(named) == 1 else None
 
     def _held(self, wait: ResourceWait, row: Blame, part: float, cause: str = "") -> None:
         """Waiting for something without a name, of which at most its holder is known."""
