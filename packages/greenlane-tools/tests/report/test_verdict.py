@@ -191,6 +191,7 @@ def resource(
     ("meanwhile", "key"),
     [
         (("io", "socket recv 127.0.0.1:5432", 3 * S), "larger_pool"),
+        (("io", "socket", 3 * S), "larger_pool"),
         (("io", "GET 127.0.0.1:9000 /rate", 3 * S), "release_connection"),
         (("cpu", "", 3 * S), "release_connection"),
     ],

@@ -44,6 +44,7 @@ _NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
 _NATIVE_FRAC: Final = 1.3
 _BLOCKED: Final = "blocked in a call"
 _KNOWN_FRAC: Final = 0.05
+_BARE: Final = ("socket", "ssl", "driver", "select")
 _SILENT: Final = "a client's connection"
 #: Requests whose own client may be what they read from.
 _WITH_BODY: Final = ("POST ", "PUT ", "PATCH ")
@@ -208,7 +209,12 @@ class _Waits:
         whole = sum(ns for _, _, ns in holder.meanwhile) or 1
         # A client's pool without an address: its connections are held by the calls themselves.
         address = resource.name.partition(" to ")[2]
-        inside = [each for each in holder.meanwhile if each[0] == "io" and each[1] != "sleep" and address in each[1]]
+        inside = [
+            (state, label, ns)
+            for state, label, ns in holder.meanwhile
+            # A library whose calls are not seen has no more than the kind of I/O.
+            if state == "io" and label != "sleep" and (address in label or label in _BARE)
+        ]
         cause, doing = "", holder.meanwhile
         if wait.kind == "connection_pool" and holder.meanwhile:
             cause = "query" if 2 * sum(ns for _, _, ns in inside) >= whole else "elsewhere"
