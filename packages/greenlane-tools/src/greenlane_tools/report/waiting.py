@@ -124,7 +124,7 @@ def host_family(recording: RecordedRows) -> str:
     if permits_in_force(recording.jobs):
         return "turns"
     waits = [sum(job.wait_ns.get(kind, 0) for job in recording.jobs) for kind in ("loop", "gil")]
-    return "loop" if any(name in host for name in _LOOP_HOSTS) or (not host and waits[0] > waits[1]) else "threads"
+    return "loop" if any(name in host for name in _LOOP_HOSTS) or waits[0] > waits[1] else "threads"
 
 
 def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
