@@ -60,9 +60,8 @@ def test_json_is_one_object_and_writes_no_page(run: Run, tmp_path: Path) -> None
     code, out, _ = run("pricing.glr", "--json")
     document = json.loads(out)
     assert code == 0 and document["schema"] == "greenlane.report/1" and document["environment"]["greenlane"]
-    assert {"verdict", "route", "tail", "blame", "upstream", "worker", "gain", "job", "call"} <= {
-        row["view"] for row in document["rows"]
-    }
+    assert document["verdict"]["holder"]["line"].startswith("pricing.py:88 ")
+    assert {"route", "tail", "blame", "upstream", "worker", "job", "call"} <= {row["view"] for row in document["rows"]}
     assert not list(tmp_path.glob("*.html"))
 
 
@@ -261,6 +260,17 @@ def test_top_shows_what_was_since_the_last_look() -> None:
     assert (row["cpu_ms"], row["wait_ms"], row["wait_frac"]) == (1, 2, 0.667)
 
 
+def test_top_has_the_verdict_on_a_recording_that_runs(tmp_path: Path, recorded: bytes) -> None:
+    (tmp_path / "now.glr.parts").mkdir()
+    (tmp_path / "now.glr.parts" / "1-00000000000000a0-0000.glr").write_bytes(recorded)
+    live = top_record.LiveVerdict(str(tmp_path / "now.glr"))
+    verdict = live.take(100.0)
+    assert verdict is not None and "pricing.py:88" in verdict.line
+    assert live.take(105.0) is verdict
+    for target in (None, "4711", str(tmp_path / "absent.glr")):
+        assert top_record.LiveVerdict(target).take(0.0) is None
+
+
 def test_tops_percentiles_are_of_the_last_ten_seconds_and_the_last_minute() -> None:
     looks = top_record.Looks()
     slow, counts = 0, {"40": 0, "60": 0}
@@ -307,7 +317,7 @@ def test_brief_fits_a_screen_and_its_proof_can_be_run(run: Run, tmp_path: Path) 
     lines = out.splitlines()
     assert code == 0 and len(lines) <= 24 and len(out) < 2_000 and not list(tmp_path.glob("*.html"))
     told = {line.split()[0]: line.split(maxsplit=1)[1] for line in lines[1:]}
-    assert told["culprit"].startswith("GET /report") and "pricing.py:88" in told["line"] and told["do"]
+    assert "pricing.py:88" in lines[0] and "pricing.py:88" in told["line"] and told["do"] and told["check"]
     program, command, *argv = shlex.split(told["proof"])
     assert (program, command) == ("greenlane", "report")
     code, out, _ = run(*argv, "-o", "-")
