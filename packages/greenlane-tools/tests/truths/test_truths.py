@@ -1,0 +1,32 @@
+"""The verdict on services whose truth is known, and that the change which ends each trouble does so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.truths.check import TRUTHS, measured, recorded, told
+
+#: In the gate: names that a busy machine cannot change, since nobody computes there.
+GATE = (
+    "pool_stats", "pool_psycopg_async", "pool_asyncpg_report", "pool_redis", "executor_pdf", "threads_gthread",
+    "lock_refresh", "semaphore_async", "errors_all", "chosen_queue",
+)  # fmt: skip
+_WHERE = {True: (pytest.mark.system, pytest.mark.gate), False: (pytest.mark.system, pytest.mark.measured)}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_WHERE[name in GATE]) for name in TRUTHS])
+def test_the_verdict_is_the_truth(name: str, tmp_path: Path, postgres: str) -> None:
+    file = tmp_path / f"{name}.glr"
+    recorded(TRUTHS[name], file, postgres)
+    parts, brief = told(TRUTHS[name], file)
+    wrong = [f"{part.name}: {part.found}, expected {part.expected}" for part in parts if not part.right]
+    assert not wrong, brief
+
+
+@pytest.mark.system
+@pytest.mark.measured
+@pytest.mark.parametrize("name", [name for name, truth in TRUTHS.items() if truth.changed])
+def test_the_change_ends_the_trouble(name: str, postgres: str) -> None:
+    before_ms, after_ms = measured(TRUTHS[name], postgres)
+    assert after_ms <= TRUTHS[name].most_frac * before_ms, TRUTHS[name].change
