@@ -30,7 +30,9 @@ def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, metavar="PAGE", help="the page (FILE with .html); - = none")
     parser.add_argument("--json", action="store_true", help="one JSON object, one row per finding; no page without -o")
     parser.add_argument(
-        "--brief", action="store_true", help="one screen: culprit, line, what to do; no page without -o"
+        "--brief",
+        action="store_true",
+        help="one screen: who waits for what, at which line, what to do; no page without -o",
     )
     parser.add_argument("--folded", action="store_true", help="print culprits' collapsed stacks; no page without -o")
     parser.add_argument("--trace", type=Path, metavar="TRACE", help="also write Chrome trace events (- = stdout)")
@@ -86,7 +88,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.trace is not None:
         _write_trace(arguments.trace, recording, output)
     if arguments.json:
-        output.document("report", json_rows.rows_of(found))
+        output.document("report", json_rows.rows_of(found), verdict=found.verdict.to_json())
     elif arguments.compare is not None:
         _compare(_opened(arguments, arguments.compare), recording, output)
     elif arguments.brief:
@@ -195,13 +197,14 @@ def _text(found: ReportStudy, output: Output) -> None:
     from greenlane_tools.report import text
     from greenlane_tools.report.overhead import overhead_sentence
 
-    output.line(output.styled(text.plain(found.verdict), "bold"))
+    verdict = found.verdict
+    output.line(output.styled(text.plain(verdict.said), "bold"))
     for line in found.unobserved.splitlines():
         output.line(text.plain(line))
-    if found.contention_said:
-        output.line(text.plain(found.contention_said))
-    for finding in found.findings:
-        output.line(f"- {text.plain(finding.said)}")
+    if found.routes:
+        output.line(text.plain(f"Do: {verdict.remedy.text}. Check: {verdict.remedy.check}"))
+    for said in verdict.notes:
+        output.line(f"- {text.plain(said)}")
     for note in found.recording.notes:
         output.say(f"note: {text.plain(note)}")
     for heading, rows, columns in text.sections(found):

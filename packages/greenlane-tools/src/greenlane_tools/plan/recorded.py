@@ -28,8 +28,8 @@ from greenlane_tools.plan.route import Kind, Step
 from greenlane_tools.plan.route import Sequence as Sampled
 from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.contention import interval_ns
 from greenlane_tools.report.subject import RecordedRows
+from greenlane_tools.report.uncut import interval_ns
 from greenlane_tools.report.workers import Load, balance_of, load_of
 
 __all__ = ["kept", "profile_of_recording"]

@@ -19,6 +19,7 @@ from greenlane_tools.reader.rows import (
     Look,
     Own,
     Process,
+    Resource,
     Sample,
     Segment,
     Stack,
@@ -95,6 +96,11 @@ class Recording:
     def blame(self) -> list[Blame]:
         """Who made whom wait, most first. Its sum is the sum of the jobs' waits."""
         return [Blame._make(row) for row in self._native.blame()]
+
+    @cached_property
+    def resources(self) -> list[Resource]:
+        """Things with places that jobs waited for, most ns first."""
+        return []
 
     @cached_property
     def calls(self) -> list[Call]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = [
-    *("Blame", "Call", "Cost", "Held", "Job", "Look", "Own", "Process", "Sample", "Segment", "Stack", "Turns"),
-    "Unfinished",
+    *("Blame", "Call", "Cost", "Held", "Job", "Look", "Own", "Process", "Resource", "ResourceHolder"),
+    *("ResourceVictim", "Sample", "Segment", "Stack", "Turns", "Unfinished"),
 ]
 
 
@@ -154,6 +154,53 @@ class Held(NamedTuple):
     calls: int
     ns: int
     longest_ns: int
+
+
+class ResourceVictim(NamedTuple):
+    """Jobs of one route that waited for a resource at one line."""
+
+    route: str
+    #: The application's frame that asked, as one of `Stack`; "" = unknown.
+    line: str
+    waits: int
+    ns: int
+    longest_ns: int
+    gave_up: int
+
+
+class ResourceHolder(NamedTuple):
+    """Who had places of a resource while others waited for one."""
+
+    #: A route, or "thread NAME", as in `Blame`.
+    route: str
+    #: The application's frame that took the place; of threads the function that ran.
+    line: str
+    holds: int
+    #: Of the resource's waiting, what is due to it.
+    ns: int
+    #: Of all its holds that overlap a wait, together; and the longest of them.
+    held_ns: int
+    longest_ns: int
+    #: What it did within those: (io, cpu, wait or "", what, ns), most first.
+    meanwhile: list[tuple[str, str, int]]
+
+
+class Resource(NamedTuple):
+    """A thing with places that jobs waited for."""
+
+    #: connections, threads, semaphore, lock, processes.
+    kind: str
+    name: str
+    #: 0 = unknown.
+    capacity: int
+    waits: int
+    ns: int
+    longest_ns: int
+    #: Waits that ended without a place.
+    gave_up: int
+    #: Most ns first.
+    victims: list[ResourceVictim]
+    holders: list[ResourceHolder]
 
 
 class Stack(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from greenlane_tools.reader.rows import Blame, Stack
 
 __all__ = [
+    "CodeSpot",
     "CulpritCode",
     "StackFrame",
     "Matrix",
@@ -23,6 +24,8 @@ __all__ = [
     "own_coroutine",
     "own_frame",
     "places",
+    "spot_of",
+    "spots",
     "stacks_of",
 ]
 
@@ -57,6 +60,10 @@ _WORK: Final[Mapping[str, re.Pattern[str]]] = {
     "framework": re.compile(r"werkzeug|flask/|django/|starlette|fastapi|aiohttp/web|gunicorn|uvicorn|celery/"),
     "garbage collection": re.compile(r"^gc\b|gc\.collect"),
 }
+#: Frames in which a framework makes the answer out of what the application returned.
+_ANSWERS: Final = re.compile(
+    r"^(serialize_response|jsonable_encoder|make_response|\S*Response\.(__init__|render)|finalize_response) "
+)
 _OTHER: Final = "the application's own code"
 _SCRIPT: Final = re.compile(r"(?:^|/)bin/[^/.]+$")
 
@@ -106,15 +113,66 @@ def own_coroutine(stack: str) -> tuple[StackFrame, str] | None:
     return found[innermost], found[innermost + 1].function if innermost + 1 < len(found) else ""
 
 
+class CodeSpot(NamedTuple):
+    """Where somebody was most: the frame that a team can change, and what stands behind it."""
+
+    frame: StackFrame
+    #: The function that the application's innermost coroutine, else that frame, had called; "" = it computed itself.
+    call: str
+    #: It ran in a coroutine: on the event loop.
+    coroutine: bool
+    #: The application's code had returned: a framework validated and encoded its answer.
+    after_handler: bool
+
+    @property
+    def said(self) -> str:
+        """ "pricing.py:88 total"."""
+        return f"{self.frame.place} {self.frame.function}" if self.frame.file else self.frame.function
+
+
+def spots(rows: Iterable[tuple[str, str, int] | Stack]) -> Mapping[str, CodeSpot]:
+    """For each culprit the function, and the line in it, at which it spent most while others waited.
+
+    Args:
+        rows: (culprit, stack, ns), or more behind them.
+    """
+    weights: dict[str, dict[CodeSpot, int]] = {}
+    for culprit, stack, ns, *_ in rows:
+        spot = spot_of(stack)
+        if spot is not None:
+            of = weights.setdefault(culprit, {})
+            of[spot] = of.get(spot, 0) + ns
+    return {culprit: _most(of) for culprit, of in weights.items()}
+
+
 def places(stacks: Iterable[Stack]) -> Mapping[str, StackFrame]:
     """For each culprit the frame at which it spent most while others waited."""
-    weights: dict[str, dict[StackFrame, int]] = {}
-    for row in stacks:
-        frame = own_frame(row.stack)
-        if frame is not None:
-            of = weights.setdefault(row.culprit, {})
-            of[frame] = of.get(frame, 0) + row.ns
-    return {culprit: max(of, key=lambda frame: of[frame]) for culprit, of in weights.items()}
+    return {culprit: spot.frame for culprit, spot in spots(stacks).items()}
+
+
+def spot_of(stack: str) -> CodeSpot | None:
+    """The frame that a team can change; None of an empty stack."""
+    found = frames(stack)
+    place = next((at for at in range(len(found) - 1, -1, -1) if not found[at].library), None)
+    after = None
+    if place is None:
+        after = next((at for at, frame in enumerate(found) if _ANSWERS.search(f"{frame.function} {frame.file}")), None)
+        place = after if after is not None else len(found) - 1
+    if place < 0:
+        return None
+    coroutine = own_coroutine(stack)
+    call = coroutine[1] if coroutine else found[place + 1].function if place + 1 < len(found) else ""
+    return CodeSpot(found[place], call, any(frame.coroutine for frame in found), after is not None)
+
+
+def _most(of: Mapping[CodeSpot, int]) -> CodeSpot:
+    """Of the function with most, the line with most."""
+    functions: dict[tuple[str, str], int] = {}
+    for spot, ns in of.items():
+        key = spot.frame.function, spot.frame.file
+        functions[key] = functions.get(key, 0) + ns
+    most = max(functions, key=lambda key: functions[key])
+    return max((spot for spot in of if (spot.frame.function, spot.frame.file) == most), key=lambda spot: of[spot])
 
 
 def _frame(text: str) -> StackFrame:

@@ -7,9 +7,9 @@ from typing import Final
 
 from greenlane.errors import SettingsError
 from greenlane_tools.page.quantities import count, duration
-from greenlane_tools.report.gain import permits_in_force
 from greenlane_tools.report.split import RouteSplit, split_routes
 from greenlane_tools.report.subject import RecordedRows
+from greenlane_tools.report.turns import permits_in_force
 
 __all__ = ["COLUMNS", "differences", "unlike"]
 

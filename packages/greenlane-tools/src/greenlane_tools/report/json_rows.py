@@ -19,7 +19,6 @@ Row = dict[str, object]
 #: Every `view` that can occur, in the order of the rows.
 VIEWS: Final = (
     *(
-        "verdict",
         "finding",
         "route",
         "tail",
@@ -27,7 +26,6 @@ VIEWS: Final = (
         "upstream",
         "clock",
         "worker",
-        "contention",
         "uncut",
         "unfinished",
     ),
@@ -38,7 +36,6 @@ VIEWS: Final = (
         "own",
         "held",
         "scaling",
-        "gain",
         "turns",
         "job",
         "call",
@@ -51,10 +48,9 @@ VIEWS: Final = (
 
 def rows_of(study: ReportStudy) -> list[Row]:
     """All rows; None = unknown or not applicable."""
-    found: list[Row] = [{"view": "verdict", "said": study.verdict, "contention": study.contention.verdict}]
-    found += [{"view": "finding", "name": finding.name, "said": finding.said} for finding in study.findings]
-    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _contention, _branches, _load, _costs, _own, _held)
-    for each in (*views, _unfinished, _scaling, _gains, _turns):
+    found: list[Row] = [{"view": "finding", "name": note.name, "said": note.said} for note in study.notes]
+    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _uncut, _branches, _load, _costs, _own, _held)
+    for each in (*views, _unfinished, _scaling, _turns):
         found += each(study)
     found += [{"view": "job", **_job(story)} for story in study.stories]
     found += _job_calls(study)
@@ -197,35 +193,18 @@ def _workers(study: ReportStudy) -> Iterator[Row]:
         }
 
 
-def _contention(study: ReportStudy) -> Iterator[Row]:
-    found, uncut, balance = study.contention, study.uncut, study.balance
-    yield {
-        "view": "contention",
-        "verdict": found.verdict,
-        "said": study.contention_said,
-        "long_frac": rounded(found.long_frac),
-        "wait_ms": ms(found.wait_ns),
-        "slices": found.slices,
-        "typical_slice_ms": ms(found.typical_slice_ns),
-        "in_progress": rounded(found.in_progress),
-        "busy_frac": rounded(found.busy_frac),
-        "max_to_mean": rounded(balance.max_to_mean),
-        "gini": rounded(balance.gini),
-        "hogs": [
-            {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest), "place": _place(study, name)}
-            for name, ns, longest in found.hogs[:5]
-        ],
-    }
+def _uncut(study: ReportStudy) -> Iterator[Row]:
+    found = study.uncut
     yield {
         "view": "uncut",
-        "interval_ms": ms(uncut.interval_ns),
-        "gil_wait_ms": ms(uncut.gil_wait_ns),
-        "looked_ms": ms(uncut.looked_ns),
-        "samples": uncut.jobs,
-        "uncut_ms": ms(uncut.uncut_ns),
-        "uncut_frac": rounded(uncut.frac),
+        "interval_ms": ms(found.interval_ns),
+        "gil_wait_ms": ms(found.gil_wait_ns),
+        "looked_ms": ms(found.looked_ns),
+        "samples": found.jobs,
+        "uncut_ms": ms(found.uncut_ns),
+        "uncut_frac": rounded(found.frac),
         "culprits": [
-            {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest)} for name, ns, longest in uncut.culprits[:5]
+            {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest)} for name, ns, longest in found.culprits[:5]
         ],
     }
 
@@ -308,17 +287,6 @@ def _own(study: ReportStudy) -> Iterator[Row]:
             "cpu_frac": line.frac,
             "looks": line.looks,
         }
-
-
-def _gains(study: ReportStudy) -> Iterator[Row]:
-    for gain in study.gains:
-        row: Row = {"view": "gain", "route": gain.route, "heavy": gain.heavy}
-        for name, each in gain.levels.items():
-            row[f"{name}_ms"] = ms(each.now_ns)
-            row[f"{name}_predicted_ms"] = ms(each.about_ns)
-            row[f"{name}_predicted_low_ms"] = ms(each.low_ns)
-            row[f"{name}_predicted_high_ms"] = ms(each.high_ns)
-        yield row
 
 
 def _unfinished(study: ReportStudy) -> Iterator[Row]:

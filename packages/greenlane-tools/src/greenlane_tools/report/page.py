@@ -15,7 +15,7 @@ from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.views.calls import calls_view, clocks_view, slowest_view
 from greenlane_tools.report.views.time import latency_view, tail_view
 from greenlane_tools.report.views.timeline import timeline_script, timeline_view
-from greenlane_tools.report.views.waits import blame_view, culprits_view, gain_view, own_view
+from greenlane_tools.report.views.waits import blame_view, culprits_view, own_view
 from greenlane_tools.report.views.workers import ending_view, workers_view
 
 __all__ = ["page"]
@@ -43,17 +43,17 @@ def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> st
         "culprits": ("culprits' code", culprits_view(study)),
         "workers": ("workers and time", workers_view(study)),
         "clocks": ("clocks", clocks_view(study)),
-        "permits": (f"with {study.remedy}", gain_view(study)),
         "about": ("about", _about(study, environment)),
     }
+    verdict = study.verdict
     header = [
         note(f"greenlane report {name}"),
-        element("h1", study.verdict, class_="long" if len(study.verdict) > _LONG else None),
+        element("h1", verdict.said, class_="long" if len(verdict.said) > _LONG else None),
         element("pre", study.unobserved) if study.unobserved else "",
-        paragraph(study.contention_said, "lead") if study.contention_said else "",
+        paragraph(f"Do: {verdict.remedy.text}. Check: {verdict.remedy.check}", "lead") if study.routes else "",
         *(paragraph(said, "warning") for said in _warnings(study)),
         cards(_cards(study)) if study.routes else "",
-        _findings(study),
+        element("ul", *(element("li", said) for said in verdict.notes), class_="findings") if verdict.notes else "",
     ]
     links = {name: said for name, (said, body) in sections.items() if body}
     bodies = [body for _, body in sections.values()]
@@ -81,12 +81,6 @@ def _cards(study: ReportStudy) -> list[Card]:
     if scaling.queue_wait_p99_ns is not None:
         found.append(Card("queue wait p99", duration(scaling.queue_wait_p99_ns), "before the first instruction"))
     return found
-
-
-def _findings(study: ReportStudy) -> Html:
-    if not study.findings:
-        return Html("")
-    return element("ul", *(element("li", finding.said) for finding in study.findings), class_="findings")
 
 
 def _warnings(study: ReportStudy) -> list[str]:

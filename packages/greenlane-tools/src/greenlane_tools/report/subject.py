@@ -15,6 +15,7 @@ from greenlane_tools.reader.rows import (
     Look,
     Own,
     Process,
+    Resource,
     Sample,
     Segment,
     Stack,
@@ -43,6 +44,10 @@ class RecordedRows(Protocol):
     @property
     def blame(self) -> Sequence[Blame]:
         """Who made whom wait."""
+
+    @property
+    def resources(self) -> Sequence[Resource]:
+        """Things with places that jobs waited for: who waited, who had them."""
 
     @property
     def calls(self) -> Sequence[Call]:
@@ -100,6 +105,7 @@ class RoutePart:
     jobs: Sequence[Job]
     unfinished: Sequence[Unfinished]
     blame: Sequence[Blame]
+    resources: Sequence[Resource]
     calls: Sequence[Call]
     held: Sequence[Held]
     stacks: Sequence[Stack]
@@ -128,6 +134,10 @@ def of_route(recording: RecordedRows, route: str) -> RoutePart:
         jobs=[job for job in recording.jobs if job.route == route],
         unfinished=[job for job in recording.unfinished if job.route == route],
         blame=[row for row in recording.blame if row.victim == route],
+        resources=[
+            row._replace(victims=[victim for victim in row.victims if victim.route == route])
+            for row in recording.resources
+        ],
         calls=[call for call in recording.calls if call.route == route],
         held=recording.held,
         stacks=recording.stacks,

@@ -8,7 +8,6 @@ from typing import Final
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Own
 from greenlane_tools.report.ending import place_of
-from greenlane_tools.report.gain import MEASURED
 from greenlane_tools.report.own import OwnLine, own_lines
 from greenlane_tools.report.split import KINDS, named
 from greenlane_tools.report.story import story_sentence
@@ -37,7 +36,6 @@ def sections(study: ReportStudy) -> Iterator[Section]:
         ("where jobs computed", _own(study.own)),
         ("what was running at the end", _endings(study)),
         ("workers", _workers(study)),
-        (f"with {study.remedy}, estimated; {MEASURED}", _gains(study)),
     ):
         if rows:
             yield heading, rows, list(rows[0])
@@ -202,22 +200,6 @@ def _workers(study: ReportStudy) -> Sequence[Line]:
         }
         for each in study.balance.workers[:_MOST]
     ]
-
-
-def _gains(study: ReportStudy) -> Sequence[Line]:
-    found: list[Line] = []
-    for gain in study.gains[:_MOST]:
-        at = gain.levels["p99"]
-        found.append(
-            {
-                "route": gain.route,
-                "takes turns": "yes" if gain.heavy else "",
-                "p99 now": duration(at.now_ns),
-                "about": duration(at.about_ns),
-                "between": f"{duration(at.low_ns)} and {duration(at.high_ns)}",
-            }
-        )
-    return found
 
 
 def _known(ns: int | None) -> str:

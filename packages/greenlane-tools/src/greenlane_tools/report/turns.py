@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane_tools.reader.rows import Blame, Turns
+from greenlane_tools.reader.rows import Blame, Job, Turns
 from greenlane_tools.report.split import RouteSplit
 
-__all__ = ["IN_TURN", "RouteTurns", "counted_turns", "turns_of"]
+__all__ = ["IN_TURN", "RouteTurns", "counted_turns", "permits_in_force", "turns_of"]
 
 #: Waits of phases that take turns.
 IN_TURN: Final = ("permit", "stopped")
@@ -33,6 +33,11 @@ class RouteTurns:
     gains_ns: int
     #: How its heavy phases went; None = the recording, by an earlier release, says it of no route.
     turns: Turns | None = None
+
+
+def permits_in_force(jobs: Iterable[Job]) -> bool:
+    """Whether jobs took turns when they were recorded."""
+    return any(job.wait_ns.get("permit") for job in jobs)
 
 
 def turns_of(routes: Sequence[RouteSplit], blame: Iterable[Blame], turns: Sequence[Turns]) -> list[RouteTurns]:

@@ -1,150 +1,359 @@
-"""The one sentence: what the dependency took, what the process took, who that was."""
+"""The one verdict: who waits for what, who has it, at which line, what it costs, what to do, how to check it.
+
+Found once, from one study, so that headline, culprit and remedy are one thing: page, text, `--brief`, `--json`, `top`
+and `plan` show this object. A cause is ranked by the time that all its victims lose, weighed by whether one can act on
+it: what the machine, the start of a process or the recording did is a note unless it is far more than all the rest. An
+upstream's own time and a route's own computing are work, and win only where hardly anybody waits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from greenlane_tools.page.quantities import count, duration, factor, share
-from greenlane_tools.reader.rows import Job
+from greenlane_tools.page.quantities import count, duration, share
+from greenlane_tools.reader.rows import Job, Own
 from greenlane_tools.report.clocks import UpstreamClocks
-from greenlane_tools.report.contention import WORTH_FRAC, Contention
-from greenlane_tools.report.culprits import StackFrame, called
-from greenlane_tools.report.split import RouteSplit, neighbours, told
-from greenlane_tools.report.tail import culprits_of, excesses
+from greenlane_tools.report.culprits import called, spots
+from greenlane_tools.report.remedies import Remedy, remedy_for
+from greenlane_tools.report.split import RouteSplit, neighbours, parts
+from greenlane_tools.report.waiting import Holder, ResourceWait
 
-__all__ = ["contention_sentence", "verdict_of"]
+__all__ = ["Verdict", "Victim", "verdict_of"]
 
-#: A second culprit below this share is not worth a name.
-_WORTH_NAMING: Final = 0.1
-#: Lateness of slow calls below this is not what somebody was called for.
-_WORTH_LATE_NS: Final = 2_000_000
+#: What a ns of each counts, where it is not 1. Arbitrary: what one cannot act on must be several times as much.
+_WEIGHTS: Final[Mapping[str, float]] = {
+    "machine": 0.2, "unknown": 0.3, "collector": 0.8, "parked": 0.5, "upstream": 0.15, "none": 0.15,
+}  # fmt: skip
+#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence.
+_WORTH_FRAC: Final = 0.05
+_WORTH_NS: Final = 1_000_000
+#: Another route than the holder's is the victim if it loses this part of what the one loses that loses most.
+_OTHER_FRAC: Final = 1 / 3
+#: Causes with this part of the first one's cost are notes beside it.
+_ALSO_FRAC: Final = 0.2
+_MOST_ALSO: Final = 2
+#: From this share of failed answers on they are the trouble; from the second one on they are told first.
+_FAILED_FRAC: Final = 0.5
+_SOME_FAILED_FRAC: Final = 0.01
+#: How a resource reads; {name} may be empty.
+_RESOURCES: Final[Mapping[str, str]] = {
+    "gil": "the GIL",
+    "c_call": "the GIL",
+    "loop": "the event loop",
+    "executor": "a thread of {name}",
+    "connection_pool": "a connection of {name}",
+    "process_pool": "a process of {name}",
+    "lock": "the lock {name}",
+    "semaphore": "its turn at {name}",
+    "parked": "its turn ({name})",
+    "accept": "a free worker",
+    "prefetch": "a free slot behind tasks that its worker fetched before",
+    "collector": "the garbage collector",
+    "quota": "its CPU quota",
+    "machine": "a core, which other processes have",
+    "unknown": "something that the recording cannot name ({name})",
+}
+_NAMELESS: Final[Mapping[str, str]] = {
+    "executor": "a pool of threads or connections, of which the recording has no name",
+    "connection_pool": "a connection",
+    "process_pool": "a process of a pool",
+    "lock": "a lock",
+    "semaphore": "its turn at a limit",
+}
+#: What a holder does with it, by kind and cause, then by kind.
+_HOLDS: Final[Mapping[str, str]] = {
+    "gil many": "which {who} takes most, in many stretches of up to {held}",
+    "gil": "which {who} has for up to {held} at a time",
+    "gil serializes": "which the encoding of {who}'s answers has for up to {held} at a time",
+    "c_call": "which one C call of {who} keeps for up to {held}",
+    "loop blocks": "which {who} blocks for up to {held} at a time",
+    "loop many": "which {who} takes most, in many stretches of up to {held}",
+    "loop serializes": "on which {who}'s answers are encoded for up to {held} at a time",
+    "loop": "on which {who} computes for up to {held} at a time",
+    "collector": "which stops all threads for up to {held}",
+    "executor": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
+    "connection_pool": "of which {all} {are} held by {who} for up to {held}{meanwhile}",
+    "process_pool": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
+    "": "which {who} has for up to {held}{meanwhile}",
+}
+_JSON_KINDS: Final = {"unknown": "none", "parked": "semaphore"}
+
+
+@dataclass(frozen=True)
+class Victim:
+    """The route that loses most."""
+
+    route: str
+    p50_ns: float
+    p99_ns: float
+    jobs: int
+    #: Of all that is lost to the resource, what this route loses; 0 to 1.
+    share: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the recording says; `kind` is "none" where nobody waits, and where the cause has no name."""
+
+    kind: str
+    #: "who waits how long for what, because of which line": one sentence.
+    said: str
+    remedy: Remedy
+    victim: Victim | None = None
+    name: str = ""
+    #: Places of the resource; None = unknown, or it has none.
+    capacity: int | None = None
+    holder: Holder | None = None
+    #: What the victim's jobs around p99 wait for it, mean, and the share of their latency that this is.
+    wait_ns: float = 0.0
+    share: float = 0.0
+    #: ns that all victims lose to it.
+    cost_ns: float = 0.0
+    notes: Sequence[str] = ()
+
+    @property
+    def line(self) -> str:
+        """ "pricing.py:88 total"; "" = not seen."""
+        return self.holder.spot.said if self.holder and self.holder.spot else ""
+
+    def to_json(self) -> dict[str, object]:
+        """The object of `--json`: times in ms, shares 0 to 1."""
+        victim, holder = self.victim, self.holder
+        return {
+            "said": self.said,
+            "victim": victim and {"route": victim.route, "p50_ms": _ms(victim.p50_ns), "p99_ms": _ms(victim.p99_ns),
+                                  "jobs": victim.jobs, "share": round(victim.share, 4)},
+            "resource": {"kind": _JSON_KINDS.get(self.kind, self.kind), "name": self.name, "capacity": self.capacity},
+            "holder": holder and {"who": holder.who, "line": self.line or None, "meanwhile": holder.meanwhile,
+                                  "held_ms": _ms(holder.held_ns)},
+            "wait_ms": _ms(self.wait_ns),
+            "share": round(self.share, 4),
+            "remedy": {"key": self.remedy.key, "text": self.remedy.text, "check": self.remedy.check},
+            "notes": list(self.notes),
+        }  # fmt: skip
 
 
 def verdict_of(
     routes: Sequence[RouteSplit],
+    waits: Sequence[ResourceWait],
     upstreams: Sequence[UpstreamClocks],
-    jobs: Mapping[tuple[int, int], Job],
-    places: Mapping[str, StackFrame],
-    occupied: bool = False,
-) -> str:
-    """The sentence about the worst that the recording holds.
+    own: Sequence[Own],
+    served: str,
+    notes: Sequence[str] = (),
+) -> Verdict:
+    """The verdict.
 
     Args:
-        upstreams: as `clocks.upstreams` gives them.
-        jobs: by process and number.
-        places: the line of each culprit.
-        occupied: jobs wait for workers that are blocked; then late replies are not the trouble.
+        waits: as `waiting.waits_of` gives them.
+        upstreams, own: for routes that hardly wait.
+        served: as `waiting.served_by` says it.
+        notes: what else is to be said.
     """
     if not routes:
-        return "No job ended while this was recorded."
-    # A worker's own calls, outside of jobs, make nobody wait.
-    worst = next((each for each in upstreams if each.route and not occupied and _late(each)), None)
-    latency_ns, wait_ns = sum(split.latency_ns for split in routes), sum(split.wait_ns for split in routes)
-    if worst is not None and wait_ns >= WORTH_FRAC * latency_ns:
-        return _about_upstream(worst, jobs, places)
-    if wait_ns < WORTH_FRAC * latency_ns:
-        return _quiet(routes, latency_ns)
-    return _about_route(max(routes, key=_victim_weight), places)
+        said = "No job ended while this was recorded."
+        return Verdict("none", said, remedy_for("none", "", served, _words("", None, "", None)), notes=notes)
+    ranked = sorted(waits, key=lambda each: -each.ns * _WEIGHTS.get(each.kind, 1.0))
+    verdicts = [found for each in ranked if (found := _waiting(each, routes, served)) is not None]
+    verdicts.append(_working(routes, upstreams, own, served))
+    verdicts.sort(key=lambda each: -each.cost_ns * _WEIGHTS.get(each.kind, 1.0))
+    first, *others = verdicts
+    also = [
+        f"Also: {each.said}"
+        for each in others
+        if each.kind not in ("none", "upstream", "unknown") and _counts(each) >= _ALSO_FRAC * _counts(first)
+    ]
+    failed = _failed(routes)
+    if failed and _all_failed(routes, first):
+        worst = max(routes, key=lambda split: split.failed)
+        remedy = remedy_for("errors", "", served, _words(worst.route, None, "", None))
+        first = Verdict("errors", failed, remedy, _victim(worst, worst.failed / sum(each.failed for each in routes)))
+    elif failed:
+        first = replace(first, said=f"{failed} {first.said}")
+    return replace(first, notes=[*also[:_MOST_ALSO], *notes])
 
 
-def contention_sentence(found: Contention) -> str:
-    """Hog or overcommit, in words; "" when nobody waited enough."""
-    load = f" at {share(found.busy_frac)} of a core" if found.busy_frac is not None else ""
-    crowd = f"{found.in_progress:.1f} jobs in progress in one process{load}"
-    if found.verdict == "hog" and found.hogs:
-        name, _, longest = found.hogs[0]
-        return (
-            f"A hog: {share(found.long_frac)} of the waiting is for long slices, most of {called(name)} "
-            f"(the longest {duration(longest)})."
-        )
-    if found.verdict == "overcommit":
-        return (
-            f"Overcommit: no slice is long (about {duration(found.typical_slice_ns)}), there are many "
-            f"({count(found.slices)}): {crowd}. A detector of blocked loops sees none of it."
-        )
-    if found.verdict == "occupied":
-        whole_ns = found.wait_ns + found.occupied_ns
-        return (
-            f"Workers: {share(found.occupied_ns / whole_ns)} of the waiting is for workers that were blocked "
-            f"themselves, most of them in {called(found.occupied[0][0])}. More threads, an event loop or a faster "
-            "upstream help; permits do not."
-        )
-    if found.verdict == "both" and found.hogs:
-        name, _, longest = found.hogs[0]
-        return (
-            f"A hog and overcommit: {share(found.long_frac)} of the waiting is for long slices (most of "
-            f"{called(name)}, the longest {duration(longest)}), the rest for many short ones: {crowd}."
-        )
-    return ""
+def _counts(verdict: Verdict) -> float:
+    return verdict.cost_ns * _WEIGHTS.get(verdict.kind, 1.0)
 
 
-def _late(each: UpstreamClocks) -> bool:
-    return each.slow_late_ns >= _WORTH_LATE_NS and each.slow_late_ns >= 0.2 * each.slow_wire_ns
+def _victim(split: RouteSplit, part: float) -> Victim:
+    level = split.levels
+    return Victim(split.route, level["p50"].latency_ns, level["p99"].latency_ns, len(split.jobs), part)
 
 
-def _victim_weight(split: RouteSplit) -> float:
-    """Wait of the route's p99 by its latency, weighed with all of its wait: much waiting that is felt."""
+# --- somebody waits
+
+
+def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], served: str) -> Verdict | None:
+    """The verdict on one resource; None = its victims hardly wait for it."""
+    by_route = {split.route: split for split in routes}
+    victims = {route: ns for route, ns in wait.victims.items() if route in by_route and ns > 0}
+    if not victims:
+        return None
+    who = wait.holder.who if wait.holder else ""
+    others = {route: ns for route, ns in victims.items() if route != who}
+    route = max(victims, key=lambda each: victims[each])
+    if others:
+        other = max(others, key=lambda each: others[each])
+        route = other if others[other] >= _OTHER_FRAC * victims[route] else route
+    split = by_route[route]
     slow = neighbours(split.jobs, 0.99)
-    latency_ns = sum(job.latency_ns for job in slow) or 1
-    waited = sum(sum(job.wait_ns.values()) for job in slow) / latency_ns
-    return waited * split.wait_ns
-
-
-def _about_upstream(
-    worst: UpstreamClocks, jobs: Mapping[tuple[int, int], Job], places: Mapping[str, StackFrame]
-) -> str:
-    slow = neighbours([call for call in worst.calls if call.ready_ns], 0.99)
-    concerned = {
-        (call.process, call.job): jobs[call.process, call.job] for call in slow if (call.process, call.job) in jobs
-    }
-    what = worst.upstream or worst.operation or "the dependency"
-    times = f" ({factor(worst.factor)})" if worst.slow_wire_ns and worst.factor >= 1 else ""
-    return (
-        f"{worst.route}: {what} took {duration(worst.slow_wire_ns)}, your process {duration(worst.slow_late_ns)}{times}"
-        f"{_culprit(list(concerned.values()), places)}."
+    latency_ns = sum(job.latency_ns for job in slow) / len(slow)
+    part = min(1.0, wait.whole[route] / max(1, _counted(split.jobs, wait)))
+    wait_ns = part * _counted(slow, wait) / len(slow)
+    if wait_ns < _WORTH_NS or max(wait.whole[route] / split.latency_ns, wait_ns / latency_ns) < _WORTH_FRAC:
+        return None
+    frac = min(1.0, wait_ns / latency_ns)
+    waited = f"{_route(route)} waits {duration(wait_ns)} at p99 ({share(frac)} of it) for "
+    holder = wait.holder
+    cause = wait.name if wait.kind == "unknown" else holder.cause if holder else ""
+    if wait.kind == "executor" and not wait.name:
+        cause = "unnamed"
+    resource = _resource(wait)
+    return Verdict(
+        kind=wait.kind,
+        said=f"{waited}{resource}{_holding(wait)}.",
+        remedy=remedy_for(wait.kind, cause, served, _words(route, holder, resource, wait)),
+        victim=_victim(split, victims[route] / wait.ns),
+        name=wait.name,
+        capacity=wait.capacity or None,
+        holder=holder,
+        wait_ns=wait_ns,
+        share=frac,
+        cost_ns=wait.ns,
     )
 
 
-def _about_route(split: RouteSplit, places: Mapping[str, StackFrame]) -> str:
-    level = split.levels.get("p99", split.levels["mean"])
-    slow = neighbours(split.jobs, 0.99)
-    waits = {kind: ns for kind, ns in level.parts.items() if kind not in ("cpu", "io", "residual")}
-    kind = max(waits, key=lambda each: waits[each])
-    waited = share(min(1.0, sum(waits.values()) / max(1.0, sum(level.parts.values()))))
-    excess = next((each for each in excesses(split) if each.at == "p99"), None)
-    over = ""
-    if excess is not None and excess.excess_ns > 0 and excess.wait_frac > 0:
-        over = f" ({share(excess.wait_frac)} of what it exceeds p50 by)"
-    return (
-        f"{split.route}: p99 is {duration(level.latency_ns)}, of which {waited} is waiting{over}, mostly "
-        f"{told(kind).removeprefix('waiting ')}{_culprit(slow, places)}."
+def _counted(jobs: Sequence[Job], wait: ResourceWait) -> int:
+    return sum(ns for job in jobs for kind, ns in parts(job).items() if kind in wait.counted)
+
+
+def _resource(wait: ResourceWait) -> str:
+    if not wait.name and wait.kind in _NAMELESS:
+        return _NAMELESS[wait.kind]
+    return _RESOURCES.get(wait.kind, wait.kind).format(name=wait.name)
+
+
+def _holding(wait: ResourceWait) -> str:
+    holder = wait.holder
+    if holder is None:
+        return "" if wait.kind in ("machine", "unknown") else "; the recording does not say who has it"
+    form = _HOLDS.get(f"{wait.kind} {holder.cause}") or _HOLDS.get(wait.kind) or _HOLDS[""]
+    held = form.format(
+        who=called(holder.who),
+        held=duration(holder.held_ns),
+        all="the only one" if wait.capacity == 1 else f"all {wait.capacity}" if wait.capacity else "most",
+        are="is" if wait.capacity == 1 else "are",
+        meanwhile=f", {holder.meanwhile}" if holder.meanwhile else "",
     )
+    return f", {held}{_because(holder)}"
 
 
-def _quiet(routes: Sequence[RouteSplit], latency_ns: int) -> str:
-    cpu_ns = sum(split.cpu_ns for split in routes)
-    io_ns = sum(sum(split.io_ns.values()) for split in routes)
-    whole = max(1, latency_ns)
-    slowest = max(routes, key=lambda split: split.levels["p99"].latency_ns)
-    return (
-        f"There was hardly any waiting: {share(io_ns / whole)} of the time is I/O, {share(cpu_ns / whole)} CPU. "
-        f"The slowest is {slowest.route}, p99 {duration(slowest.levels['p99'].latency_ns)}."
-    )
-
-
-def _culprit(jobs: Sequence[Job], places: Mapping[str, StackFrame]) -> str:
-    """The largest culprit; when that is no route, the largest that has a line of code as well."""
-    found = culprits_of(jobs)
-    if not found:
+def _because(holder: Holder) -> str:
+    if holder.spot is None:
         return ""
-    chosen = found[:1]
-    if found[0][0] not in places:
-        chosen += [each for each in found[1:] if each[0] in places and each[1] >= _WORTH_NAMING][:1]
-    said = [f"{share(frac)} {called(name)}{_place(name, places)}" for name, frac in chosen]
-    first, *rest = said
-    return f"; {first.replace(' %', ' % of that was', 1)}" + "".join(f", {each}" for each in rest)
+    behind = f", in {holder.spot.call}" if holder.spot.call else ""
+    return f", because of {holder.spot.said}{behind}"
 
 
-def _place(name: str, places: Mapping[str, StackFrame]) -> str:
-    return f", {places[name].place}" if name in places else ""
+def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait | None) -> dict[str, str]:
+    """For the placeholders of remedies."""
+    spot = holder.spot if holder else None
+    who = called(holder.who) if holder else "what has it"
+    return {
+        "victim": _route(victim),
+        "holder": who,
+        "line": spot.said if spot else f"the code of {who}",
+        "call": _typed(spot.call or spot.frame.function if spot else ""),
+        "resource": (wait.name if wait else "") or resource or "it",
+        "capacity": str(wait.capacity) if wait and wait.capacity else "now",
+        "meanwhile": holder.meanwhile if holder else "",
+    }
+
+
+def _typed(call: str) -> str:
+    """As arguments that one can type: a function's name; of a class's constructor, the class's."""
+    name = call.removesuffix(".__init__")
+    return f"{name}, …" if name.isidentifier() else "f, …"
+
+
+# --- nobody waits
+
+
+def _working(
+    routes: Sequence[RouteSplit], upstreams: Sequence[UpstreamClocks], own: Sequence[Own], served: str
+) -> Verdict:
+    """The verdict on the work itself: an upstream's time, a route's own computing, or hardly anything."""
+    wire = {(each.route, each.upstream): 0 for each in upstreams if each.route and each.upstream}
+    for each in upstreams:
+        if each.route and each.upstream:
+            wire[each.route, each.upstream] += sum(call.wire_ns for call in each.calls if call.ready_ns)
+    by_route = {split.route: split for split in routes}
+    route, upstream = max(wire, key=lambda key: wire[key], default=("", ""))
+    busiest = max(routes, key=lambda split: split.cpu_ns)
+    if route in by_route and wire[route, upstream] >= max(busiest.cpu_ns, by_route[route].latency_ns / 2):
+        split, ns = by_route[route], wire[route, upstream]
+        frac = min(1.0, ns / split.latency_ns)
+        said = f"{_route(route)} takes {duration(split.levels['p99'].latency_ns)} at p99, {share(frac)} of its time in "
+        words = _words(route, None, upstream, None)
+        remedy = remedy_for("upstream", "", served, words)
+        mean_ns = ns / len(split.jobs)
+        return Verdict("upstream", f"{said}calls of {upstream}; hardly any waiting.", remedy, _victim(split, 1.0),
+                       upstream, None, None, mean_ns, frac, float(ns))  # fmt: skip
+    split = busiest
+    frac = split.cpu_ns / max(1, split.latency_ns)
+    if frac < 0.5 or split.cpu_ns / len(split.jobs) < _WORTH_NS:
+        latency_ns = sum(each.latency_ns for each in routes) or 1
+        io, cpu = (sum(ns) / latency_ns for ns in zip(*((sum(each.io_ns.values()), each.cpu_ns) for each in routes),
+                                                      strict=True))  # fmt: skip
+        slowest = max(routes, key=lambda each: each.levels["p99"].latency_ns)
+        said = (
+            f"Requests hardly wait: {share(io)} of their time is I/O, {share(cpu)} their own computing. The slowest is "
+            f"{_route(slowest.route)}, p99 {duration(slowest.levels['p99'].latency_ns)}."
+        )
+        remedy = remedy_for("none", "", served, _words(slowest.route, None, "", None))
+        return Verdict("none", said, remedy, _victim(slowest, 0.0))
+    spot = spots([(row.route, row.stack, row.cpu_ns) for row in own if row.route == split.route]).get(split.route)
+    holder = Holder(split.route, "computes", spot, "computing", round(split.cpu_ns / len(split.jobs)), split.cpu_ns)
+    said = (
+        f"{_route(split.route)} takes {duration(split.levels['p99'].latency_ns)} at p99, {share(frac)} of its time its "
+        f"own computing{_because(holder)}; hardly any waiting."
+    )
+    remedy = remedy_for("none", "computes", served, _words(split.route, holder, "", None))
+    return Verdict("none", said, remedy, _victim(split, 1.0), "", None, holder, 0.0, 0.0, float(split.cpu_ns))
+
+
+# --- failures
+
+
+def _failed(routes: Sequence[RouteSplit]) -> str:
+    failed, jobs = sum(split.failed for split in routes), sum(len(split.jobs) for split in routes)
+    if failed < max(1, _SOME_FAILED_FRAC * jobs):
+        return ""
+    worst = max(routes, key=lambda split: split.failed)
+    kind = "tasks" if any(job.status == 1 for job in worst.jobs) else "answers"
+    of = f"{count(failed)} of {count(jobs)} {kind}"
+    where = (
+        f" of {_route(worst.route)}"
+        if len(routes) == 1 or worst.failed == failed
+        else f", most of {_route(worst.route)}"
+    )
+    return f"{of}{where} failed{' (5xx)' if kind == 'answers' else ''}."
+
+
+def _all_failed(routes: Sequence[RouteSplit], first: Verdict) -> bool:
+    """Whether failing is the trouble, and no effect of the waiting."""
+    jobs = [job for split in routes for job in split.jobs]
+    failed = [job for job in jobs if job.status >= 500 or job.status == 1]
+    waited = sum(sum(job.wait_ns.values()) for job in failed) / max(1, sum(job.latency_ns for job in failed))
+    return len(failed) >= _FAILED_FRAC * len(jobs) and (waited < 0.5 or first.cost_ns == 0)
+
+
+def _route(route: str) -> str:
+    return route or "a request"
+
+
+def _ms(ns: float) -> float:
+    return round(ns / 1e6, 3)

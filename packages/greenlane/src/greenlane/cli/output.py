@@ -48,10 +48,9 @@ class Output:
         """Data: a line to stdout."""
         print(text, file=self.out)
 
-    def document(self, command: str, rows: Iterable[Row]) -> None:
-        """Data for programs: the one object of `--json`."""
-        rows = list(rows)
-        document = {"schema": f"greenlane.{command}/1", "environment": environment(), "rows": rows}
+    def document(self, command: str, rows: Iterable[Row], **more: object) -> None:
+        """Data for programs: the one object of `--json`, with fields of its own beside the rows."""
+        document = {"schema": f"greenlane.{command}/1", "environment": environment(), **more, "rows": list(rows)}
         print(json.dumps(document, indent=2, default=str), file=self.out)
 
     def table(self, rows: Sequence[Row], columns: Sequence[str]) -> None:

@@ -1,27 +1,23 @@
-"""Who made whom wait, the culprits' code, and what permits would change."""
+"""Who made whom wait, and the culprits' code."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from greenlane_tools.page.axis import LogAxis
 from greenlane_tools.page.blocks import Row, details, note, paragraph, section, table, wide
 from greenlane_tools.page.charts.flame_graph import flame_graph
 from greenlane_tools.page.charts.heat_map import heat_map
-from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.report.culprits import CulpritCode, by_function, by_work, job_cpu, stacks_of
-from greenlane_tools.report.gain import MEASURED, Gain
 from greenlane_tools.report.own import spent
 from greenlane_tools.report.study import ReportStudy
 from greenlane_tools.report.turns import counted_turns
 from greenlane_tools.report.views.time import shortened
 
-__all__ = ["blame_view", "culprits_view", "gain_view", "own_view"]
+__all__ = ["blame_view", "culprits_view", "own_view"]
 
 _SIDE = 10
-_DRAWN = 8
 
 
 def blame_view(study: ReportStudy) -> Html:
@@ -170,54 +166,3 @@ def _routes(study: ReportStudy) -> Html:
     chosen, more = shortened([row for _, row in rows])
     heads = ["route", "jobs", "CPU", "made others wait", "by its CPU", "a job"]
     return joined([details("CPU and the waiting it caused, by route", table(heads, chosen, "cost by route"), more)])
-
-
-def gain_view(study: ReportStudy) -> Html:
-    """The section; empty when nothing that permits act on was recorded."""
-    moved = [gain for gain in study.gains if gain.removable_ns or gain.heavy]
-    if not any(gain.removable_ns for gain in moved):
-        return Html("")
-    drawn = sorted(moved, key=lambda gain: -abs(gain.levels["p99"].now_ns - gain.levels["p99"].about_ns))[:_DRAWN]
-    groups = {gain.route or "(no route)": _whiskers(gain, study.remedy) for gain in drawn}
-    values = [value for rows in groups.values() for row in rows for value in (row.low, row.high)]
-    axis = LogAxis(max(1e3, min(values) * 0.85), max(values) * 1.15, LEFT, RIGHT)
-    chosen, more = shortened(study.gains)
-    heads = ["route", "", "p50 now", "about", "p95 now", "about", "p99 now", "about", "between"]
-    rows = [
-        Row(
-            [
-                gain.route or "(no route)",
-                "takes turns" if gain.heavy else "",
-                *(duration(ns) for name in ("p50", "p95", "p99") for ns in _now_and_about(gain, name)),
-                f"{duration(gain.levels['p99'].low_ns)} - {duration(gain.levels['p99'].high_ns)}",
-            ]
-        )
-        for gain in chosen
-    ]
-    return section(
-        f"With {study.remedy}: an estimate",
-        wide(whiskers(groups, axis, f"p99 now and with {study.remedy}", duration)),
-        details("All routes", table(heads, rows, "estimates", names=2), more),
-        note(
-            "What the estimate takes as known: on threads with CPU permits, and on a loop whose heavy work "
-            "greenlane.run has on its lane, a light phase waits at most one switch interval for a heavy one; heavy "
-            "phases take turns as they do now; the same jobs arrive at the same "
-            "moments. Light jobs lose what they waited in heavy slices, heavy jobs are overtaken by light work. Not in "
-            "it: queues that drain sooner (better), C calls that hold the GIL (worse), more switches (worse). "
-            f"`mode = on` under the same load is the proof: {MEASURED}."
-        ),
-        about="p99 of each route now, and as it would be; the bar is what the estimate may be off by.",
-        name="permits",
-    )
-
-
-def _now_and_about(gain: Gain, name: str) -> tuple[int, int]:
-    return gain.levels[name].now_ns, gain.levels[name].about_ns
-
-
-def _whiskers(gain: Gain, remedy: str) -> list[Whisker]:
-    at = gain.levels["p99"]
-    return [
-        Whisker("now", at.now_ns, at.now_ns, at.now_ns, duration(at.now_ns)),
-        Whisker(f"with {remedy}", at.low_ns, at.about_ns, at.high_ns, f"about {duration(at.about_ns)}", "", True),
-    ]

@@ -1,0 +1,401 @@
+"""What jobs waited for, by resource: who waited, who had it meanwhile, at which line, and what it did.
+
+All waiting for running code of one process is one resource, whether a job met it as a wait for the GIL, for the loop or
+before its first instruction: its kind follows from whoever had it most. Time of one job never decides: of each route
+and kind of wait the longest job is left out, and so are jobs that waited for the start of their process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from greenlane_tools.reader.rows import Blame, Job, Resource, ResourceHolder
+from greenlane_tools.report.culprits import CodeSpot, frames, spots
+from greenlane_tools.report.split import RouteSplit, wait_ns
+from greenlane_tools.report.subject import RecordedRows
+from greenlane_tools.report.turns import permits_in_force
+from greenlane_tools.report.uncut import Uncut
+
+__all__ = ["Holder", "ResourceWait", "boot_jobs", "served_by", "waits_of"]
+
+#: A slice of at least this is long whatever it makes wait: what a person or a deadline notices. Arbitrary.
+_LONG_NS: Final = 20_000_000
+#: A shorter one is long when it is at least half of the victim's mean wait, and not below the limit above which
+#: Greenlane's permits count a phase as heavy.
+_SHORTEST_NS: Final = 4_000_000
+#: Of the waiting for code, the share of long slices below which many short ones are the trouble. Arbitrary.
+_MANY_FRAC: Final = 1 / 3
+#: Of the wait for a holder, the share in stretches that the interpreter could not cut: then one C call is the cause.
+_UNCUT_FRAC: Final = 0.5
+#: Fewer jobs than this are looked at as they are: each of them may be the trouble.
+_FEW_JOBS: Final = 10
+#: Waits for code that runs, in the order in which a job can meet them.
+_FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
+#: Who is the cause but had nothing: it says no more than that somebody else ran.
+_NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
+_LOOP_HOSTS: Final = ("asgi", "asyncio", "aiohttp", "uvicorn", "hypercorn", "daphne", "tornado", "sanic", "granian")
+_KINDS: Final[Mapping[str, str]] = {
+    "connections": "connection_pool",
+    "threads": "executor",
+    "processes": "process_pool",
+}
+#: Waits of jobs that a resource's may be counted in, by its kind.
+_COUNTED: Final[Mapping[str, Sequence[str]]] = {
+    "connection_pool": ("pool", "lock"),
+    "executor": ("pool", "queue", "accept"),
+    "process_pool": ("pool", "lock"),
+    "semaphore": ("lock", "pool"),
+    "lock": ("lock",),
+}
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who had a resource while others waited for it."""
+
+    #: A route, task, thread or library.
+    who: str
+    #: What it did with it: long, many, blocks, computes, serializes, waits, elsewhere, shared, queue …; "" = unknown.
+    cause: str
+    #: Where; None = not seen.
+    spot: CodeSpot | None
+    #: "in 127.0.0.1:9000 GET /slow"; "" = unknown.
+    meanwhile: str
+    #: Its longest time with it, or its longest stretch.
+    held_ns: int
+    #: Of the waiting, what is due to it.
+    ns: float
+
+
+@dataclass
+class ResourceWait:
+    """All waiting for one resource. `kind` is as in the verdict, or "unknown"."""
+
+    kind: str
+    name: str = ""
+    capacity: int = 0
+    #: ns by route, with every job but those that the module leaves out.
+    victims: dict[str, float] = field(default_factory=dict)
+    #: The same with all jobs.
+    whole: dict[str, float] = field(default_factory=dict)
+    #: Kinds of wait that jobs have it as.
+    counted: set[str] = field(default_factory=set)
+    holder: Holder | None = None
+
+    @property
+    def ns(self) -> float:
+        """Of all victims."""
+        return sum(self.victims.values())
+
+    def add(self, victim: str, kind: str, ns: float, steady: float) -> None:
+        """More waiting of a route, of which the share `steady` counts."""
+        self.victims[victim] = self.victims.get(victim, 0.0) + ns * steady
+        self.whole[victim] = self.whole.get(victim, 0.0) + ns
+        self.counted.add(kind)
+
+
+def served_by(recording: RecordedRows) -> str:
+    """How most jobs are served: threads, turns (threads with permits), loop, gevent, celery."""
+    hosts: dict[str, int] = {}
+    for job in recording.jobs:
+        hosts[job.host] = hosts.get(job.host, 0) + 1
+    host = max(hosts, key=lambda each: hosts[each], default="")
+    if "gevent" in host or any(process.about.get("threads_are_greenlets") for process in recording.processes):
+        return "gevent"
+    if host == "celery":
+        return "celery"
+    if permits_in_force(recording.jobs):
+        return "turns"
+    waits = [sum(job.wait_ns.get(kind, 0) for job in recording.jobs) for kind in ("loop", "gil")]
+    return "loop" if any(name in host for name in _LOOP_HOSTS) or (not host and waits[0] > waits[1]) else "threads"
+
+
+def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
+    """Jobs that arrived before their process began its first one, and waited for no other job but for its start."""
+    ordered = sorted(jobs, key=lambda job: job.handler_ns or job.arrival_ns)
+    begun: dict[int, int] = {}
+    for job in ordered:
+        begun.setdefault(job.process, job.handler_ns or job.arrival_ns)
+    named = set(routes)
+    return [
+        job
+        for job in ordered
+        if job.arrival_ns < begun[job.process]
+        and 2 * job.wait_ns.get("accept", 0) > job.latency_ns
+        and not any(culprit in named for culprit, _ in job.culprits[:1])
+    ]
+
+
+def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> list[ResourceWait]:
+    """All that was waited for, most ns first."""
+    return _Waits(recording, routes, uncut).found()
+
+
+class _Waits:
+    def __init__(self, recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> None:
+        self._recording = recording
+        self._routes = {split.route: split for split in routes}
+        self._uncut = uncut
+        self._served = served_by(recording)
+        self._spots = spots(recording.stacks)
+        self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
+        self._waits: dict[tuple[str, str], ResourceWait] = {}
+        self._code: list[Blame] = []
+
+    def found(self) -> list[ResourceWait]:
+        taken = self._named()
+        blocked: dict[str, float] = {}
+        for row in self._recording.blame:
+            key = (row.victim, row.kind)
+            left = max(0.0, row.ns - taken.get(key, 0.0))
+            taken[key] = taken.get(key, 0.0) - (row.ns - left)
+            if left:
+                self._unnamed(row, left / row.ns, blocked)
+        self._for_code()
+        for split in self._routes.values():
+            residual_ns = sum(max(0, job.residual_ns) for job in split.jobs)
+            if residual_ns:
+                self._wait("unknown", "residual").add(split.route, "residual", residual_ns, 1.0)
+        return sorted(self._waits.values(), key=lambda each: -each.ns)
+
+    def _wait(self, kind: str, name: str = "", capacity: int = 0) -> ResourceWait:
+        return self._waits.setdefault((kind, name), ResourceWait(kind, name, capacity))
+
+    def _add(self, wait: ResourceWait, row: Blame, ns: float) -> None:
+        wait.add(row.victim, row.kind, ns, self._steady.get((row.victim, row.kind), 1.0))
+
+    # --- resources that say their name
+
+    def _named(self) -> dict[tuple[str, str], float]:
+        """Takes resources as they are; gives what of the rows of blame is told with them, by victim and kind."""
+        taken: dict[tuple[str, str], float] = {}
+        for resource in self._recording.resources:
+            kind = _KINDS.get(resource.kind, resource.kind)
+            wait = self._wait(kind, resource.name, resource.capacity)
+            for victim in resource.victims:
+                for counted in _COUNTED.get(kind, ("lock",)):
+                    whole = sum(row.ns for row in self._recording.blame if (row.victim, row.kind) ==
+                                (victim.route, counted))  # fmt: skip
+                    ns = min(float(victim.ns), whole - taken.get((victim.route, counted), 0.0))
+                    if ns > 0:
+                        taken[victim.route, counted] = taken.get((victim.route, counted), 0.0) + ns
+                        wait.add(victim.route, counted, ns, self._steady.get((victim.route, counted), 1.0))
+                        break
+            if resource.holders:
+                wait.holder = self._holder_of(wait, resource, resource.holders[0])
+        return taken
+
+    def _holder_of(self, wait: ResourceWait, resource: Resource, holder: ResourceHolder) -> Holder:
+        whole = sum(ns for _, _, ns in holder.meanwhile) or 1
+        computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
+        address = resource.name.rpartition(" ")[2]
+        inside = sum(ns for _, label, ns in holder.meanwhile if address and address in label) / whole
+        cause = ""
+        if wait.kind == "connection_pool" and holder.meanwhile:
+            cause = "query" if inside >= 0.5 else "elsewhere"
+        elif wait.kind == "executor" and holder.meanwhile:
+            shared = "default executor" in resource.name and any(
+                each.route != holder.route for each in resource.victims
+            )
+            cause = "computes" if computes >= 0.5 else "shared" if shared else "waits"
+        frame = next(iter(frames(holder.line)), None)
+        spot = CodeSpot(frame, "", False, False) if frame is not None else None
+        return Holder(holder.route, cause, spot, _meanwhile(holder), holder.longest_ns, holder.ns)
+
+    # --- rows of blame
+
+    def _unnamed(self, row: Blame, part: float, blocked: dict[str, float]) -> None:
+        if row.culprit == "os" and row.kind not in ("pool", "queue", "lock"):
+            self._add(self._wait("machine"), row, row.ns * part)
+        elif row.kind in _FOR_CODE and row.culprit not in ("unknown", "unseen"):
+            busy = min(row.ns, sum(row.by_length_ns)) if row.kind == "accept" and row.slices else row.ns
+            sync = row.kind == "accept" and self._one_thread(row.culprit)
+            if busy < row.ns or sync:
+                self._occupied(row, (row.ns if sync else row.ns - busy) * part, blocked, busy / row.ns)
+            if not sync and busy:
+                self._code.append(row if part == 1 else row._replace(ns=round(row.ns * part)))
+        elif row.kind == "pool":
+            self._held(self._wait("executor"), row, part)
+        elif row.kind == "queue":
+            wait = self._wait("executor", row.culprit, 1)
+            self._held(wait, row, part, "queue")
+        elif row.kind == "lock":
+            wait = self._wait("lock")
+            self._held(wait, row, part)
+        elif row.kind == "parked":
+            self._held(self._wait("parked", row.culprit), row, part)
+        else:
+            wait = self._wait("unknown", "blocked in a call" if row.kind == "unseen" else "no culprit")
+            self._add(wait, row, row.ns * part)
+
+    def _held(self, wait: ResourceWait, row: Blame, part: float, cause: str = "") -> None:
+        """Waiting for something without a name, of which at most its holder is known."""
+        self._add(wait, row, row.ns * part)
+        known = wait.holder.ns if wait.holder else 0.0
+        if row.culprit not in _NOBODY and row.ns * part > known:
+            doing, cause = ("", cause) if cause else self._doing(row.culprit)
+            wait.holder = Holder(row.culprit, cause, None, doing, row.longest_ns, row.ns * part)
+
+    def _one_thread(self, culprit: str) -> bool:
+        split = self._routes.get(culprit)
+        return split is not None and split.jobs[0].host == "gunicorn.sync"
+
+    def _occupied(self, row: Blame, ns: float, blocked: dict[str, float], busy: float) -> None:
+        """Waiting for a server whose workers are all taken."""
+        wait = self._wait("executor", *_workers(self._recording, self._served))
+        self._add(wait, row, ns)
+        blocked[row.culprit] = blocked.get(row.culprit, 0.0) + ns
+        if blocked[row.culprit] == max(blocked.values()):
+            doing, cause = self._doing(row.culprit)
+            if busy >= 0.5:
+                doing, cause = "computing", "computes"
+            spot = self._spots.get(row.culprit) if cause == "computes" else None
+            split = self._routes.get(row.culprit)
+            held = round(split.levels["mean"].latency_ns - _mean_wait(split)) if split else row.longest_ns
+            wait.holder = Holder(row.culprit, cause, spot, doing, held, blocked[row.culprit])
+
+    def _doing(self, route: str) -> tuple[str, str]:
+        """What jobs of a route do most of the time that they do not wait: in words, and the cause."""
+        split = self._routes.get(route)
+        if split is None:
+            return "", ""
+        io_ns = sum(split.io_ns.values())
+        if split.cpu_ns >= io_ns:
+            return ("computing", "computes") if split.cpu_ns else ("", "")
+        by_upstream: dict[str, int] = {}
+        for call in self._recording.calls:
+            if call.route == route:
+                by_upstream[call.upstream] = by_upstream.get(call.upstream, 0) + call.to_ns - call.from_ns
+        most = max(by_upstream, key=lambda each: by_upstream[each], default="")
+        if most and 2 * by_upstream[most] >= io_ns:
+            return f"in calls of {most}", "waits"
+        return {"sleep": "asleep"}.get(next(iter(split.io_ns)), "waiting outside"), "waits"
+
+    # --- running code
+
+    def _for_code(self) -> None:
+        rows = self._code
+        if not rows:
+            return
+        held: dict[str, float] = {}
+        longest: dict[str, int] = {}
+        wait = ResourceWait("")
+        for row in rows:
+            self._add(wait, row, row.ns)
+            held[row.culprit] = held.get(row.culprit, 0.0) + row.ns * self._steady.get((row.victim, row.kind), 1.0)
+            longest[row.culprit] = max(longest.get(row.culprit, 0), row.longest_ns)
+        long_ns = _long_ns(rows)
+        many = sum(long_ns.values()) < _MANY_FRAC * sum(row.ns for row in rows)
+        named = {who: ns for who, ns in held.items() if who not in _NOBODY}
+        weighed = named if many else {who: ns for who, ns in long_ns.items() if who in named and ns} or named
+        who = max(weighed, key=lambda each: weighed[each], default=max(held, key=lambda each: held[each]))
+        collector_ns = held.get("gc", 0.0)
+        # The collector runs in the thread that allocates: it is on the account of whoever computes most.
+        if collector_ns > held[who] and held[who] < 0.1 * collector_ns:
+            who = "gc"
+        wait.kind, cause = self._kind_of(who, many)
+        beside = f", and the collector that its objects start ({collector_ns / wait.ns:.0%} of it)".replace("%", " %")
+        doing = {"blocks": "blocked", "many": "in many short stretches"}.get(cause, "computing")
+        doing += beside if who != "gc" and wait.ns and collector_ns > 0.2 * wait.ns else ""
+        wait.holder = Holder(who, cause, self._spot(who, cause), doing, longest[who], held[who])
+        self._waits[wait.kind, ""] = wait
+
+    def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
+        if who == "gc":
+            return "collector", ""
+        spot = self._spots.get(who)
+        if self._served == "gevent" or (self._served == "loop" and (spot is None or spot.coroutine)):
+            if self._blocked_ns(who) > self._cpu_ns(who):
+                return "loop", "blocks"
+            return "loop", "serializes" if spot and spot.after_handler else "many" if many else "computes"
+        if who == "native" or self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC:
+            return "c_call", ""
+        return "gil", "serializes" if spot and spot.after_handler else "many" if many else "long"
+
+    def _blocked_ns(self, who: str) -> int:
+        return sum(row.ns for row in self._recording.held if row.route == who)
+
+    def _cpu_ns(self, who: str) -> int:
+        return self._routes[who].cpu_ns if who in self._routes else 0
+
+    def _spot(self, who: str, cause: str) -> CodeSpot | None:
+        if cause == "blocks":
+            held = [row for row in self._recording.held if row.route == who and row.stack]
+            worst = spots([(row.route, row.stack, row.ns) for row in held]).get(who)
+            if worst is not None:
+                return worst
+        return self._spots.get(who)
+
+
+def _steady(routes: Iterable[RouteSplit], boot: Iterable[Job]) -> dict[tuple[str, str], float]:
+    """By route and kind of wait: the share that counts."""
+    left_out = {(job.process, job.job) for job in boot}
+    found: dict[tuple[str, str], float] = {}
+    splits = list(routes)
+    few = sum(len(split.jobs) for split in splits) < _FEW_JOBS
+    for split in splits:
+        for kind in {kind for job in split.jobs for kind in job.wait_ns}:
+            whole = sum(job.wait_ns.get(kind, 0) for job in split.jobs)
+            kept = [job.wait_ns.get(kind, 0) for job in split.jobs if (job.process, job.job) not in left_out]
+            counted = sum(kept) - (0 if few else max(kept, default=0))
+            found[split.route, kind] = counted / whole if whole else 0.0
+    return found
+
+
+def _long_ns(rows: Sequence[Blame]) -> dict[str, float]:
+    """By culprit: the waiting for slices that are long by themselves."""
+    total: dict[tuple[str, str], int] = {}
+    waits: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row.victim, row.kind)
+        total[key] = total.get(key, 0) + row.ns
+        waits[key] = max(waits.get(key, 0), row.waits)
+    found: dict[str, float] = {}
+    for row in rows:
+        usual_ns = total[row.victim, row.kind] / max(1, waits[row.victim, row.kind])
+        for place, ns in enumerate(row.by_length_ns):
+            # By the middle of the bin (its edges are powers of two): 16 to 33 ms counts as over 20 ms.
+            length_ns = 1.5 * (1000 << place)
+            if length_ns >= _LONG_NS or (length_ns >= _SHORTEST_NS and 2 * length_ns >= usual_ns):
+                found[row.culprit] = found.get(row.culprit, 0.0) + ns
+    return found
+
+
+def _mean_wait(split: RouteSplit) -> float:
+    return sum(wait_ns(job) for job in split.jobs) / len(split.jobs)
+
+
+def _meanwhile(holder: ResourceHolder) -> str:
+    """What it did most while it held a place."""
+    if not holder.meanwhile:
+        return ""
+    state, label, _ = holder.meanwhile[0]
+    if state == "cpu":
+        return "computing"
+    return f"{'waiting for' if state == 'wait' else 'in'} {label}" if label else ""
+
+
+def _workers(recording: RecordedRows, served: str) -> tuple[str, int]:
+    """Name and number of what a server runs requests in, as its command says."""
+    serving = {job.process for job in recording.jobs}
+    argv: list[str] = []
+    for process in recording.processes:
+        said = process.about.get("argv")
+        if process.number in serving and isinstance(said, list):
+            argv = [str(word) for word in said]
+            break
+    if served == "celery":
+        return "the worker's slots", _option(argv, ("-c", "--concurrency"))
+    host = next((job.host for job in recording.jobs), "")
+    threads = _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)
+    return f"{host.replace('.', ' ')} workers" if threads == 1 else f"{host.replace('.', ' ')} threads", threads
+
+
+def _option(argv: Sequence[str], names: Sequence[str]) -> int:
+    for word, after in zip(argv, [*argv[1:], ""], strict=True):
+        name, _, value = word.partition("=")
+        if name in names and (value or after).isdecimal():
+            return int(value or after)
+    return 0
