@@ -27,7 +27,7 @@ _LARGER = (
         "\nfrom concurrent.futures import ThreadPoolExecutor\n\npool = ThreadPoolExecutor(24)\n\n\ndef fetch",
     ),
 )
-_REPORTS = service("limiter_reports", UVICORN, load({"/report": 60}, {"/ping": 8}), 800)
+_REPORTS = service("limiter_reports", UVICORN, load({"/report": 46}, {"/ping": 12}), 800)
 _PAGES = service("limiter_own", UVICORN, load({"/page": 10}), 250)
 _PDF = service("executor_pdf", GTHREAD, load({"/invoice": 10}), 250)
 _THUMBS = service("executor_thumbs", UVICORN, load({"/convert": 9}, {"/thumb": 10}), 400)
@@ -58,7 +58,7 @@ TRUTHS = {
     ),
     "limiter_reports": Truth(
         "All 40 threads of def endpoints wait for the upstream of /report.",
-        _REPORTS, ("GET /ping",), _EXECUTOR, ("more_threads", "own_executor"), _NEITHER,
+        _REPORTS, ("GET /ping", "GET /report"), _EXECUTOR, ("more_threads", "own_executor"), _NEITHER,
         "anyio|Starlette|FastAPI|limiter", 40, "GET /report", change="total_tokens = 100",
         changed=edited(_REPORTS, ("total_tokens = 40", "total_tokens = 100")),
     ),
@@ -118,7 +118,7 @@ TRUTHS = {
     ),
     "accept_uploads": Truth(
         "The only worker reads the body of a client that sends slowly.",
-        _UPLOADS, ("GET /ping",), ("accept",), ("proxy_buffers",), (*_NEITHER, "upstream"),
+        _UPLOADS, ("GET /ping",), ("accept", "executor"), ("proxy_buffers", "more_threads"), (*_NEITHER, "upstream"),
         holder="POST /upload|client", change="threads (a proxy that buffers does the same)",
         changed=service("accept_uploads", GTHREAD, _UPLOADS.load),
     ),
@@ -129,7 +129,7 @@ TRUTHS = {
     ),
     "accept_silent": Truth(
         "The only worker waits for the first byte of a silent connection.",
-        _SILENT, ("GET /ping",), ("accept",), ("proxy_buffers",), (*_NEITHER, "upstream"),
+        _SILENT, ("GET /ping",), ("accept", "executor"), ("proxy_buffers", "more_threads"), (*_NEITHER, "upstream"),
         holder="connection|client", line=False, change="threads (a proxy that buffers does the same)",
         changed=service("plain", GTHREAD, _SILENT.load),
     ),

@@ -3,11 +3,18 @@
 import asyncio
 import time
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
-app = FastAPI()
-pool = ProcessPoolExecutor(1)
+
+@asynccontextmanager
+async def opened(app):
+    with ProcessPoolExecutor(1) as app.state.pool:
+        yield
+
+
+app = FastAPI(lifespan=opened)
 
 
 def forecast():
@@ -17,4 +24,4 @@ def forecast():
 
 @app.get("/forecast")
 async def answer():
-    return await asyncio.get_running_loop().run_in_executor(pool, forecast)  # here
+    return await asyncio.get_running_loop().run_in_executor(app.state.pool, forecast)  # here
