@@ -117,8 +117,8 @@ def run(situation: Situation, recording: Path | None, postgres: str = "") -> See
         }
         for variable, milliseconds in situation.upstreams_ms.items():
             port = child.free_port()
-            command = [sys.executable, "-m", "greenlane_tools.demo.upstream", str(port), str(milliseconds)]
-            stack.enter_context(child.Child(command)).wait_port(port)
+            answering = [sys.executable, "-m", "greenlane_tools.demo.upstream", str(port), str(milliseconds)]
+            stack.enter_context(child.Child(answering)).wait_port(port)
             env[variable] = f"http://127.0.0.1:{port}/"
         if situation.redis:
             env["REDIS_URL"] = scene.redis_url = stack.enter_context(Redis()).url
@@ -133,9 +133,8 @@ def run(situation: Situation, recording: Path | None, postgres: str = "") -> See
         if situation.copied:
             (scene.folder / "app.py").write_text(_edited(situation), encoding="utf-8")
         port = child.free_port()
-        command = _command(situation, port, recording)
-        if inside:
-            command = ["sh", "-c", f'echo $$ > {inside}/cgroup.procs && exec "$@"', "sh", *command]
+        into = ["sh", "-c", f'echo $$ > {inside}/cgroup.procs && exec "$@"', "sh"] if inside else []
+        command = [*into, *_command(situation, port, recording)]
         server = stack.enter_context(child.Child(command, env=env, cwd=scene.folder))
         scene.server = server
         if situation.ready:

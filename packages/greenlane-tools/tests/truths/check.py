@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.oncall.evidence import report
 from tests.oncall.situation import Seen, run
 from tests.truths import cores, elsewhere, pools, shop, threads
-from tests.truths.truth import Part, Truth, compared
+from tests.truths.truth import Part, Truth, Verdict, compared
 
 from tests.servers import Postgres
 
@@ -42,7 +42,13 @@ def recorded(truth: Truth, file: Path, postgres: str = "") -> Seen:
 def told(truth: Truth, file: Path) -> tuple[list[Part], str]:
     """What the report of a recording says beside the truth, and its first screen."""
     brief = report(file, "--brief")
-    return compared(truth, json.loads(report(file, "--json")).get("verdict"), brief), brief
+    return compared(truth, verdict(file), brief), brief
+
+
+def verdict(file: Path) -> Verdict | None:
+    """That of the report of a recording."""
+    found: Verdict | None = json.loads(report(file, "--json")).get("verdict")
+    return found
 
 
 def measured(truth: Truth, postgres: str = "") -> tuple[float, float]:

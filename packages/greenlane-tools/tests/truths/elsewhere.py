@@ -75,6 +75,11 @@ TRUTHS = {
         service("errors_async", UVICORN, load({}, {"/user": 20}, 2)),
         ("GET /user",), ("errors",), ("read_error",), _ANY,
     ),
+    "errors_django": Truth(
+        "Three of four answers are a 500: each thread keeps a connection, and the database allows four.",
+        service("errors_django", GTHREAD, load({"/user": 16}, seconds=2), postgres=True),
+        ("GET /user", "GET user"), ("errors",), ("read_error",), _ANY,
+    ),
     "chosen_event": Truth(
         "A long poll waits a second by its own choice; nothing is wrong.",
         service("chosen_event", GTHREAD, load({"/poll": 4}, {"/ping": 10})),

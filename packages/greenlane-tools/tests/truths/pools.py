@@ -93,7 +93,7 @@ TRUTHS = {
     ),
     "pool_django": Truth(
         "Django's pool of 2 is empty: a request keeps its connection over an upstream call of 250 ms.",
-        _DJANGO, ("GET invoice", "GET /invoice"), _POOL, ("release_connection", "larger_pool"), _NEITHER,
+        _DJANGO, ("GET /invoice", "GET invoice"), _POOL, ("release_connection", "larger_pool"), _NEITHER,
         "psycopg|[Dd]jango", 2, "invoice", meanwhile="upstream|127.0.0.1", change="max_size 16",
         changed=edited(_DJANGO, ('"max_size": 2', '"max_size": 16')),
     ),

@@ -25,7 +25,7 @@ def _customers(clients: Clients, scene: Scene) -> None:
     for path in MIX:
         clients.ask(path)
     clients.seen.clear()
-    together(*[lambda path=path, per_s=per_s: clients.paced(path, per_s, 7) for path, per_s in MIX.items()])  # type: ignore[misc]
+    together(*[lambda path=path, per_s=per_s: clients.paced(path, per_s, 7) for path, per_s in MIX.items()])
 
 
 SHOP = service("shop", GTHREAD, _customers, 250, postgres=True)

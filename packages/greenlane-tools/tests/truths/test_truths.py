@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.truths.check import TRUTHS, measured, recorded, told
+from tests.truths import shop
+from tests.truths.check import TRUTHS, measured, recorded, told, verdict
 
 #: In the gate: names that a busy machine cannot change, since nobody computes there.
 GATE = (
@@ -30,3 +31,16 @@ def test_the_verdict_is_the_truth(name: str, tmp_path: Path, postgres: str) -> N
 def test_the_change_ends_the_trouble(name: str, postgres: str) -> None:
     before_ms, after_ms = measured(TRUTHS[name], postgres)
     assert after_ms <= TRUTHS[name].most_frac * before_ms, TRUTHS[name].change
+
+
+@pytest.mark.system
+@pytest.mark.measured
+@pytest.mark.timeout(300)
+def test_the_route_that_the_shops_verdict_names_is_the_one_that_helps_most_elsewhere(
+    tmp_path: Path, postgres: str
+) -> None:
+    file = tmp_path / "shop.glr"
+    recorded(TRUTHS["shop"], file, postgres)
+    found = verdict(file)
+    p99_ms = shop.p99_by_change(postgres)
+    assert found is not None and found["holder"]["who"] == f"GET {min(shop.OTHERS, key=p99_ms.__getitem__)}", p99_ms
