@@ -9,9 +9,9 @@ from tests.truths.truth import GTHREAD, PERMITS, UVICORN, Truth, edited, load, s
 
 
 def _dead_workers(folder: Path) -> None:
-    """Files of 400 workers that have ended, with 60 counters each."""
+    """Files of 800 workers that have ended, with 60 counters each."""
     (folder / "metrics").mkdir()
-    for pid in range(400):
+    for pid in range(800):
         values = MmapedDict(str(folder / "metrics" / f"counter_{pid}.db"))
         for number in range(60):
             key = mmap_key("requests", "requests_total", ["route"], [f"/{number}"], "Requests.")
@@ -28,7 +28,7 @@ _ONE = {"OPENBLAS_NUM_THREADS": "1"}
 
 _REGEX = service("c_regex", GTHREAD, load({"/check": 1}, {"/ping": 10}))
 _JSON = service("c_json", GTHREAD, load({"/restore": 1}, {"/ping": 10}))
-_METRICS = service("gil_metrics", GTHREAD, load({}, {"/metrics": 1.5, "/item": 25}), env=_MERGED, prepare=_dead_workers)
+_METRICS = service("gil_metrics", GTHREAD, load({}, {"/metrics": 2, "/item": 25}), env=_MERGED, prepare=_dead_workers)
 _EXPORT = service("gil_export", GTHREAD, load({"/export": 3}, {"/offer": 8}), 10)
 _DIFF = service("gil_diff", GTHREAD, load({"/diff": 3}, {"/page": 8}), redis=True)
 _BOTO = service("loop_boto", UVICORN, load({"/photo": 2}, {"/ping": 10}), 250)
