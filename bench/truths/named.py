@@ -84,7 +84,7 @@ def _recorded(recording: Recording, name: str) -> float:
     if name == "own frames":
         return sum(bool(_OURS.match(frame.file)) for frame in places(recording.stacks).values())
     if group == "verdict":
-        return float(study_of(recording).contention.verdict == kind)
+        return float(study_of(recording).verdict.kind == kind)
     if group == "latency":
         return sum(job.latency_ns for job in recording.jobs if job.route == kind)
     if group == "gil":

@@ -80,7 +80,7 @@ def test_afterwards_nothing_is_recorded():
     result.assert_outcomes(failed=1, passed=1)
     said = result.stdout.str()
     assert re.search(r"GET /bikes waited [\d.]+ ms at p99 beside GET /report, allowed 5 ms \(\d+ requests\)", said)
-    assert "culprit  GET /report" in said and "proof    greenlane report " in said
+    assert "GET /report" in said and "do       " in said and "proof    greenlane report " in said
     assert "FAILED: GET /bikes waited" in (pytester.path / "summary.md").read_text("utf-8")
 
 

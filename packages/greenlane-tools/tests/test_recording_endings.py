@@ -75,7 +75,7 @@ def test_a_slice_that_never_ended_is_what_was_running() -> None:
         "The recording of process 100 breaks off: it was killed, or still runs: /export had been running for 290 ms "
         "at views.py:7 and kept its loop, the heartbeat with it; 1 other job in progress."
     )
-    assert [finding.name for finding in study_of(recording).findings] == ["end"]
+    assert [note.name for note in study_of(recording).notes] == ["end"]
     assert [job.route for job in of_route(recording, "/ping").unfinished] == ["/ping"]
 
 
@@ -117,7 +117,7 @@ def test_what_ends_in_order_or_was_switched_off_is_no_finding() -> None:
         (ending,) = endings_of(recording.processes, recording.unfinished, recording.marks)
         assert ending.how == how
         assert ending_sentence(ending).endswith("the oldest, /ping, had arrived 306 ms before.")
-        assert study_of(recording).findings == []
+        assert study_of(recording).notes == []
 
 
 def test_jobs_that_may_have_ended_unseen_are_not_said_to_run() -> None:

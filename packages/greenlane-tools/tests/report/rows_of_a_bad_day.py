@@ -21,6 +21,7 @@ from greenlane_tools.reader.rows import (
     Look,
     Own,
     Process,
+    Resource,
     Sample,
     Segment,
     Stack,
@@ -60,6 +61,7 @@ class Made:
     processes: list[Process] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     blame: list[Blame] = field(default_factory=list)
+    resources: list[Resource] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, MS, Made, S, a_day
+from tests.report.rows_of_a_bad_day import CROWD, MS, Made, S, a_day
 
-from greenlane_tools.reader.rows import Blame, Call, Held, Job, Process, Sample, Segment, Stack, Turns
+from greenlane_tools.reader.rows import Blame, Call, Job, Process, Sample, Segment, Stack, Turns
 from greenlane_tools.report import culprits
 from greenlane_tools.report.brief import brief_lines
 from greenlane_tools.report.clocks import branches_of, route_clocks, upstreams
-from greenlane_tools.report.contention import contention_of, uncut_of
 from greenlane_tools.report.culprits import matrix_of, own_frame, places
 from greenlane_tools.report.differences import unlike
 from greenlane_tools.report.json_rows import rows_of
@@ -20,6 +19,7 @@ from greenlane_tools.report.study import study_of
 from greenlane_tools.report.tail import excesses, sentence
 from greenlane_tools.report.text import sections
 from greenlane_tools.report.turns import RouteTurns, counted_turns
+from greenlane_tools.report.uncut import uncut_of
 from greenlane_tools.report.workers import balance_of, busy_over_time, load_of
 
 BAD = a_day(seconds=30)
@@ -206,31 +206,6 @@ def test_load_over_time_is_the_cpu_since_the_sample_before() -> None:
     assert busy_over_time(samples(0, 0.5), 0)[0] == [(n * S, 0.5) for n in range(1, 11)]
 
 
-# --- hog or overcommit
-
-
-def test_one_long_slice_is_a_hog() -> None:
-    found = contention_of([blame("/r", 1, 400 * MS), blame("/b", 50, 1 * MS)], S, 5, 0.4)
-    assert found.verdict == "hog" and found.hogs[0][0] == "/r" and found.hogs[0][2] == 400 * MS
-
-
-def test_fifty_short_slices_are_overcommit() -> None:
-    found = contention_of([blame("/a", 5_000, int(2.5 * MS), waits=100)], 20 * S, 50, 0.97)
-    assert (found.verdict, found.long_frac, list(found.hogs)) == ("overcommit", 0, [])
-
-
-def test_a_day_of_each_is_told_apart() -> None:
-    assert study_of(BAD).contention.verdict == "hog"
-    assert study_of(OVERCOMMITTED).contention.verdict == "overcommit"
-    long, short = [blame("/r", 3, 100 * MS, waits=3)], [blame("/a", 200, 2 * MS, waits=40)]
-    assert contention_of(long + short, 2 * S, 20, 0.9).verdict == "both"
-
-
-def test_little_waiting_gets_no_name() -> None:
-    assert contention_of([blame("/r", 1, 400 * MS)], 100 * S, 1, 0.1).verdict == "none"
-    assert contention_of([], 0, 0, None).verdict == "none"
-
-
 # --- C calls that hold the GIL
 
 
@@ -247,43 +222,24 @@ def gil_day(pieces_ms: list[int]) -> Made:
     return made
 
 
-def test_python_code_is_cut_and_a_c_call_is_not() -> None:
+def test_python_code_is_cut_and_a_c_call_is_not_even_off_its_core() -> None:
     assert uncut_of(gil_day([5] * 20)).uncut_ns == 0
     found = uncut_of(gil_day([5, 5, 80, 5]))
     assert found.uncut_ns == 80 * MS and found.culprits == [("/c", 80 * MS, 80 * MS)]
     assert found.frac == pytest.approx(80 / 99)
+    made = gil_day([80])
+    first, wait = made.lives[0, 2]
+    middle_ns = 40 * MS
+    made.lives[0, 2] = [
+        Segment("cpu", "", 0, middle_ns - 5 * MS, "t2", ""),
+        Segment("wait", "os", middle_ns - 5 * MS, middle_ns, "t2", "os"),
+        Segment("cpu", "", middle_ns, first.to_ns, "t2", ""),
+        wait,
+    ]
+    assert uncut_of(made).culprits == [("/c", 80 * MS, 80 * MS)]
 
 
-def test_calls_that_hold_the_gil_for_little_of_the_time_are_no_finding() -> None:
-    made = gil_day([5, 5, 80, 5])
-    assert "uncut" in [finding.name for finding in study_of(made).findings]
-    made.jobs += [job(number, process=1, io_ns={"socket": 9 * S}) for number in range(3, 6)]
-    assert "uncut" not in [finding.name for finding in study_of(made).findings]
-
-
-# --- gain, verdict, findings
-
-
-def test_permits_would_take_heavy_slices_from_light_jobs_and_bounds_hold_it() -> None:
-    gains = {gain.route: gain for gain in study_of(BAD).gains}
-    bikes = gains["GET /bikes"].levels["p99"]
-    assert bikes.low_ns <= bikes.about_ns <= bikes.high_ns < bikes.now_ns / 2
-    assert gains["GET /report"].heavy and not gains["GET /bikes"].heavy
-    report = gains["GET /report"].levels["p99"]
-    assert report.now_ns == report.low_ns <= report.about_ns <= report.high_ns
-
-
-def test_permits_promise_nothing_against_short_slices() -> None:
-    (gain,) = study_of(OVERCOMMITTED).gains
-    assert gain.removable_ns < 0.05 * sum(sum(each.wait_ns.values()) for each in OVERCOMMITTED.jobs)
-
-
-def test_who_takes_turns_already_is_neither_promised_nor_advised_permits() -> None:
-    day = a_day()
-    assert "or let jobs take turns: permits" in "\n".join(brief_lines(study_of(day), "day.glr"))
-    day.jobs[0] = day.jobs[0]._replace(wait_ns={**day.jobs[0].wait_ns, "permit": MS})
-    study = study_of(day)
-    assert study.gains == [] and "serve with permits" not in "\n".join(brief_lines(study, "day.glr"))
+# --- outputs
 
 
 def test_on_one_screen_it_is_said_that_only_a_part_was_read() -> None:
@@ -323,40 +279,6 @@ def test_what_was_not_recorded_alike_is_said_in_words_of_the_processes_that_serv
     ]
 
 
-def test_the_sentence_names_dependency_process_factor_culprit_and_line_and_promises_nothing() -> None:
-    said = study_of(BAD).verdict
-    assert "offers-db:5432 took 1" in said
-    assert "your process" in said and "×)" in said
-    assert "of that was GET /report, pricing.py:88" in said
-    assert "would be" not in said
-
-
-def test_without_calls_the_sentence_is_about_the_route() -> None:
-    made = a_day(seconds=10)
-    made.calls = []
-    assert "of which" in study_of(made).verdict and "waiting" in study_of(made).verdict
-
-
-def test_quiet_and_empty_recordings_have_a_sentence_too() -> None:
-    assert study_of(Made()).verdict == "No job ended while this was recorded."
-    assert study_of(Made(jobs=[job()])).verdict.startswith("There was hardly any waiting")
-
-
-def test_findings_speak_only_with_cause() -> None:
-    assert study_of(Made(jobs=[job()])).findings == []
-    names = [finding.name for finding in study_of(BAD).findings]
-    assert {"late-replies", "inflated-spans"} <= set(names)
-    made = a_day(BAD_DAY, 5)
-    made.held = [Held("/a", "getaddrinfo", "f (/a.py:1)", 3, 900 * MS, 600 * MS)]
-    (found,) = [finding for finding in study_of(made).findings if finding.name == "blocked-loop"]
-    assert "getaddrinfo" in found.said and "600 ms" in found.said
-
-
-def test_a_pool_that_only_moved_the_queue_is_found() -> None:
-    made = Made(jobs=[job(n, wait_ns={"pool": 50 * MS}) for n in range(50)])
-    assert "executor" in [finding.name for finding in study_of(made).findings]
-
-
 # --- stacks
 
 
@@ -387,33 +309,6 @@ def test_the_tail_in_words() -> None:
     study = study_of(BAD)
     said = sentence(study.excesses["GET /bikes"][-1], study.places)
     assert "of what p99 exceeds p50 by" in said and "was for GET /report, pricing.py:88" in said
-
-
-def test_when_the_machine_is_the_culprit_the_route_after_it_is_named_too() -> None:
-    culprits = [("os", 60 * MS), ("GET /report", 30 * MS), ("native", 10 * MS)]
-    made = Made(jobs=[job(n, wait_ns={"loop": 100 * MS}, culprits=culprits) for n in range(10)])
-    made.stacks = [Stack("GET /report", "total (/srv/app/pricing.py:88)", 5)]
-    said = study_of(made).verdict
-    assert "60 % of that was the operating system" in said and "30 % GET /report, pricing.py:88" in said
-
-
-def test_jobs_that_wait_for_blocked_workers_are_not_advised_permits() -> None:
-    made = Made(jobs=[job(1, route="shop.place", io_ns={"socket": S}, wait_ns={"accept": S}), job(2)])
-    made.blame = [blame("shop.place", 1, 10 * MS, victim="shop.place", kind="accept")._replace(ns=S)]
-    assert "workers are blocked, so permits do not help" in "\n".join(brief_lines(study_of(made), "day.glr"))
-    made.jobs = [each._replace(host="celery") for each in made.jobs]
-    lines = list(brief_lines(study_of(made), "day.glr"))
-    assert lines[0].startswith("shop.place: p99 is 2.01 s, of which 50 % is waiting")
-    assert "greenlane celery APP --key KEY" in "\n".join(lines)
-
-
-def test_a_worker_s_own_calls_outside_of_jobs_are_not_the_headline() -> None:
-    own = Call(0, 0, "", "broker:6379", "BRPOP", 0, 6 * MS, 15 * MS, 0, "ok")
-    made = Made(jobs=[job(1, wait_ns={"gil": 30 * MS}), job(2)], calls=[own])
-    made.blame = [blame("/c", 1, 30 * MS, kind="gil")]
-    study = study_of(made)
-    assert study.verdict.startswith("/a: p99 is 40 ms")
-    assert not [each for each in study.findings if each.name == "inflated-spans"]
 
 
 def test_the_script_of_a_command_is_nobodys_line() -> None:

@@ -7,11 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.record.command import JOBS, greenlane, recorded
-from tests.report.rows_of_a_bad_day import MS, Made
 
-from greenlane_tools.reader.rows import Stack
 from greenlane_tools.report.culprits import own_coroutine
-from greenlane_tools.report.findings import ReportFinding
 from greenlane_tools.report.study import study_of
 
 PROGRAM = """
@@ -39,38 +36,18 @@ asyncio.run(main())
 """
 
 
-def on_the_loop(made: Made) -> list[ReportFinding]:
-    return [finding for finding in study_of(made).findings if finding.name == "on-the-loop"]
-
-
 @pytest.mark.slow
 def test_a_recording_of_a_loop_names_the_line_of_the_coroutine_and_what_to_write(tmp_path: Path) -> None:
     (tmp_path / "service.py").write_text(JOBS + PROGRAM)
     assert greenlane("record", "-o", "r.glr", "--", sys.executable, "service.py", cwd=tmp_path).code == 0
     stacks = [row.stack for row in recorded(tmp_path).stacks if row.culprit == "GET /quote"]
     assert any("async quote (" in stack and ";price (" in stack for stack in stacks)
-    (found, *_) = [each for each in study_of(recorded(tmp_path)).findings if each.name == "on-the-loop"]
+    verdict = study_of(recorded(tmp_path)).verdict
     line = 1 + (JOBS + PROGRAM).splitlines().index("            price(time.monotonic() + 0.03)  # the line to move")
-    assert f"service.py:{line} in quote, in price" in found.said
-    assert "GET /quote computes on the event loop" in found.said
-    assert "await greenlane.run(price, …)" in found.said
-
-
-def test_a_coroutine_that_computes_itself_is_to_give_a_function_away() -> None:
-    made = Made(stacks=[Stack("GET /q", "run (a.py:1);async quote (app/q.py:7)", 60 * MS)])
-    (found,) = on_the_loop(made)
-    assert "q.py:7 in quote" in found.said
-    assert "put it into a function" in found.said
-
-
-def test_little_of_it_and_what_threads_and_libraries_do_is_no_finding() -> None:
-    made = Made()
-    made.stacks = [
-        Stack("GET /q", "async quote (app/q.py:7);price (app/q.py:3)", 9 * MS),
-        Stack("GET /r", "view (app/r.py:7);price (app/q.py:3)", 900 * MS),
-        Stack("GET /s", "async view (app/s.py:7);async read (site-packages/aiohttp/x.py:3)", 900 * MS),
-    ]
-    assert on_the_loop(made) == []
+    assert (verdict.kind, verdict.remedy.key) == ("loop", "off_loop")
+    assert verdict.victim is not None and verdict.victim.route == "GET /bike"
+    assert f"service.py:{line - 10}" not in verdict.line and "on which GET /quote computes" in verdict.said
+    assert "await greenlane.run(price, …)" in verdict.remedy.text
 
 
 def test_the_innermost_coroutine_of_the_application_is_the_one_to_change() -> None:

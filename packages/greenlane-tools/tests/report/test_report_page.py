@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 from collections import defaultdict
 
 import pytest
-from tests.report.rows_of_a_bad_day import BAD_DAY, CROWD, Endpoint, Made, a_day
+from tests.report.rows_of_a_bad_day import BAD_DAY, Endpoint, Made, a_day
 
 from greenlane_tools.reader.rows import Process
 from greenlane_tools.report import json_rows, text, trace
@@ -27,13 +28,15 @@ def test_the_page_needs_nothing_else_and_has_every_section() -> None:
     text = drawn(BAD)
     assert not what_it_fetches(text)
     names = {attributes.get("id") for tag, attributes in tags(text).seen if tag == "section"}
-    assert names >= {"latency", "tail", "blame", "upstreams", "slowest", "culprits", "workers", "clocks", "permits"}
+    assert names >= {"latency", "tail", "blame", "upstreams", "slowest", "culprits", "workers", "clocks"}
     links = {str(attributes["href"])[1:] for tag, attributes in tags(text).seen if tag == "a"}
     assert links <= names
 
 
-def test_the_sentence_is_the_heading() -> None:
-    assert f"{study_of(BAD).verdict}</h1>" in drawn(BAD)
+def test_the_sentence_is_the_heading_and_the_remedy_stands_below_it() -> None:
+    verdict = study_of(BAD).verdict
+    assert f"{verdict.said}</h1>" in drawn(BAD)
+    assert f"Do: {verdict.remedy.text}." in html.unescape(drawn(BAD))
 
 
 @pytest.mark.parametrize("part", ["jobs", "blame", "calls", "stacks", "samples", "processes", "lives"])
@@ -166,11 +169,6 @@ def test_what_ran_is_on_its_loop_and_a_flow_leads_to_who_waited_for_it(monkeypat
 
 def test_the_terminal_gets_tables_with_the_same_numbers() -> None:
     found = {heading: lines for heading, lines, _ in text.sections(study_of(BAD))}
-    assert len(found) == 7
+    assert len(found) == 6
     assert found["who made whom wait"][0]["for"] == "GET /report"
     assert found["who made whom wait"][0]["at"] == "pricing.py:88"
-
-
-def test_a_crowd_is_said_to_be_one() -> None:
-    said = study_of(a_day(CROWD, 5, (1.0,))).contention_said
-    assert said.startswith("Overcommit") and "jobs in progress in one process" in said

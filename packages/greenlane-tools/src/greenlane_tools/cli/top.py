@@ -16,7 +16,8 @@ from greenlane.cli.running import answers, declare_running
 from greenlane.errors import ControlError
 from greenlane_serve.cli.status import Services
 from greenlane_tools.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
-from greenlane_tools.cli.top_record import ROUTE_COLUMNS, Looks
+from greenlane_tools.cli.top_record import ROUTE_COLUMNS, LiveVerdict, Looks
+from greenlane_tools.report.text import plain
 
 __all__ = ["COMMAND", "functions", "phases", "totals", "turns"]
 
@@ -63,12 +64,14 @@ def _seconds(text: str) -> float:
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
     found, refused = _asked(arguments, output)
+    verdicts = LiveVerdict(arguments.target)
     if arguments.json:
-        output.document("top", [_document_row(answer) for answer in found])
+        verdict = verdicts.take(time.monotonic())
+        output.document("top", map(_document_row, found), verdict=verdict.to_json() if verdict else None)
         return 1 if refused else 0
     earlier: dict[int, tuple[float, int]] = {}
     looks, services = Looks(arguments.route, arguments.sort), Services()
-    _show(found, earlier, looks, services, output, live=not arguments.once)
+    _show(found, earlier, looks, services, verdicts, output, live=not arguments.once)
     if arguments.once:
         return 1 if refused else 0
     while True:
@@ -78,7 +81,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         except ControlError as error:  # a service that restarts comes back
             output.say(f"greenlane: {error}")
             continue
-        _show(found, earlier, looks, services, output, live=True)
+        _show(found, earlier, looks, services, verdicts, output, live=True)
 
 
 def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, Any]], int]:
@@ -100,6 +103,7 @@ def _show(
     earlier: dict[int, tuple[float, int]],
     looks: Looks,
     services: Services,
+    verdicts: LiveVerdict,
     output: Output,
     *,
     live: bool,
@@ -124,9 +128,12 @@ def _show(
     learned = phases(permitted)
     placed = functions(permitted)
     taken = turns(permitted)
+    verdict = verdicts.take(now)
     if live and output.out.isatty():
         output.out.write("\x1b[H\x1b[J")
-        room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 5
+        room = (
+            shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 5 - 5 * (verdict is not None)
+        )
         room -= sum(len(lines) + 2 for lines, _ in served)
         routes = routes[: max(3, room - 4)]
         learned = learned[: max(1, room - len(routes))]
@@ -137,6 +144,10 @@ def _show(
     tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or served or orders) else []
     tables += [(taken, TURN_COLUMNS)] if taken else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
+    if verdict is not None:
+        output.line(output.styled(plain(verdict.said), "bold"))
+        output.line(plain(f"Do: {verdict.remedy.text}."))
+        output.line()
     for number, (lines, columns) in enumerate(tables):
         if number:
             output.line()

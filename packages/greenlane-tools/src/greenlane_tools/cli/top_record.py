@@ -5,13 +5,21 @@ Percentiles are of the last 10 s and the last minute, as far as `top` has looked
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from greenlane.cli.recent import LAG, LATENCY, Recent, quantile_ms
+from greenlane.errors import RecordingError
+from greenlane.record.recorder import PARTS
+from greenlane_tools.reader.recording import open_recording
+from greenlane_tools.reader.window import Window
+from greenlane_tools.report.study import study_of
+from greenlane_tools.report.verdict import Verdict
 
-__all__ = ["PROCESS_COLUMNS", "ROUTE_COLUMNS", "Looks"]
+__all__ = ["PROCESS_COLUMNS", "ROUTE_COLUMNS", "LiveVerdict", "Looks"]
 
 PROCESS_COLUMNS: Final = (
     *("pid", "record", "jobs", "jobs_per_s", "in_progress", "lag_ms_p99", "lag_10s_ms_p99"),
@@ -23,11 +31,40 @@ ROUTE_COLUMNS: Final = (
 )
 _MINUTE_S: Final = 60.0
 _MOMENT_S: Final = 10.0
+#: Reading the last minute takes at most this share of one core.
+_VERDICT_FRAC: Final = 0.05
 
 Answer = Mapping[str, Any]
 Line = dict[str, object]
 
 _SUMS: Final = ("jobs", "cpu_ms", "io_ms", "wait_ms")
+
+
+class LiveVerdict:
+    """The verdict on the last minute of a recording that runs, as `greenlane report --last 60` gives it.
+
+    Args:
+        target: as `top` was told it; None, or a process id: no file is known, and there is no verdict.
+    """
+
+    def __init__(self, target: str | None) -> None:
+        path = Path(target or "")
+        parts = path if path.suffix == PARTS else Path(f"{path}{PARTS}")
+        self._parts = parts if target and parts.is_dir() else None
+        self._next_s = 0.0
+        self._verdict: Verdict | None = None
+
+    def take(self, now_s: float) -> Verdict | None:
+        """The last one; a new one every 10 s, or less often where reading takes long. None = no job ended yet."""
+        if self._parts is not None and now_s >= self._next_s:
+            began_s = time.monotonic()
+            try:
+                study = study_of(open_recording(self._parts, Window(_MINUTE_S, "", "")), 0)
+                self._verdict = study.verdict if study.routes else None
+            except RecordingError:
+                self._verdict = None  # nothing is written yet, or it has just been merged
+            self._next_s = now_s + max(_MOMENT_S, (time.monotonic() - began_s) / _VERDICT_FRAC)
+        return self._verdict
 
 
 class Looks:

@@ -26,6 +26,7 @@ from greenlane_tools.plan.options import JOBS, Candidate, CellRuns, Option, Told
 from greenlane_tools.plan.profile import Profile, Route
 from greenlane_tools.plan.seen import Seen, enough, needed, seen
 from greenlane_tools.plan.set_up import SetUp, present
+from greenlane_tools.report.verdict import Verdict
 
 __all__ = ["EDGE_TIMES", "Advice", "AdviceVerdict", "advised"]
 
@@ -76,6 +77,7 @@ class Advice:
         options: all that were simulated, by cost, then by tail; the closely looked-at ones with their curves.
         bands: of present and recommended, by name, then by the goal's route and limit.
         bounds: what no set-up can change, each a sentence.
+        recorded: of a recording, its verdict; the words begin with it.
         what_if: `profile` or `present` are not what there is, but changed by a what-if; for the words.
     """
 
@@ -93,6 +95,7 @@ class Advice:
     bounds: tuple[str, ...] = ()
     jobs: int = 0
     seed: int = 1
+    recorded: Verdict | None = None
     what_if: bool = False
 
     def band(self, option: Option, goal: Goal) -> Band | None:

@@ -14,8 +14,10 @@ from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.recorded import profile_of_recording
 from greenlane_tools.plan.route import NOBODY, Route, Sequence, simulated_route
 from greenlane_tools.reader.recording import SUFFIX, open_recording
+from greenlane_tools.report.study import study_of
+from greenlane_tools.report.verdict import Verdict
 
-__all__ = ["keyed", "opened"]
+__all__ = ["keyed", "opened", "verdict_at"]
 
 _ATTEMPT: Final = "open the source of the plan"
 _PARTS: Final = ".parts"
@@ -35,15 +37,32 @@ def opened(source: str, *, skip_s: float = 0.0) -> Profile:
 
     Raises: PlanError, RecordingError: it is none of these, or cannot be read.
     """
+    path = _found(source)
+    if path.is_dir():
+        return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
+    return _file(path, skip_s)
+
+
+def verdict_at(source: str, profile: Profile) -> Verdict | None:
+    """What the recording found; None = the profile is of none.
+
+    Args:
+        profile: as `opened` gave it.
+    """
+    path = _found(source)
+    if profile.source != "recording" or path.suffix == ".json":
+        return None
+    return study_of(open_recording(path), 0).verdict
+
+
+def _found(source: str) -> Path:
     path = Path(source)
     if not path.exists() and Path(f"{source}{_PARTS}").is_dir():
         path = Path(f"{source}{_PARTS}")  # still recorded
     if not path.exists():
         hint = "`greenlane record -o FILE -- COMMAND` makes a recording"
         raise _error(source, "a file or folder that exists", hint)
-    if path.is_dir():
-        return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
-    return _file(path, skip_s)
+    return path
 
 
 def _file(path: Path, skip_s: float) -> Profile:

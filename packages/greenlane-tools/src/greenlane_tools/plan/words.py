@@ -14,6 +14,7 @@ from greenlane_tools.plan.goal import Goal, level_said
 from greenlane_tools.plan.measured import LEVELS, carried
 from greenlane_tools.plan.options import Judged, Option
 from greenlane_tools.plan.seen import per_cent
+from greenlane_tools.report.verdict import Verdict
 
 __all__ = ["COLUMNS", "answers", "breaks_said", "rows_of", "table_of", "way_said"]
 
@@ -33,10 +34,30 @@ _WORTH_FRAC: Final = 0.02
 _MARKS: Final = {AdviceVerdict.OUT_OF_REACH: "nearest", AdviceVerdict.UNSURE: "perhaps"}
 #: A share that reads as 0.1 %; what is less would read as none.
 _SHOWN_FRAC: Final = 0.0005
+#: What a recording's verdict may be about and the simulation has, too.
+_MODELLED: Final = ("gil", "loop", "executor", "upstream", "none")
 
 
 def answers(advice: Advice) -> list[str]:
     """The sentences. What was recorded comes before the verdict where it is the whole answer, or contradicts it."""
+    found = [] if advice.recorded is None else _found(advice, advice.recorded)
+    return [*found, *_answers(advice)]
+
+
+def _found(advice: Advice, verdict: Verdict) -> list[str]:
+    """What the recording found, and how the plan stands to it: neither is told without the other's reason."""
+    said = [f"Recorded: {verdict.said}"]
+    if not verdict.cost_ns and verdict.kind != "errors":
+        return said
+    way = f"The report's remedy: {verdict.remedy.text}."
+    if verdict.kind not in _MODELLED:
+        return [*said, f"{way} The simulation knows nothing of that: what follows is for what is left when it is done."]
+    changes = advice.verdict in (AdviceVerdict.CHANGE, AdviceVerdict.UNSURE, AdviceVerdict.OUT_OF_REACH)
+    beside = "changes how it is served, and not that code" if changes else "finds no way to serve it that is better"
+    return [*said, f"{way} The plan {beside}:"]
+
+
+def _answers(advice: Advice) -> list[str]:
     verdict, *others = _verdict(advice)
     recorded = [] if advice.what_if else [each.said() for each in advice.seen]
     if len(recorded) > _SHOWN:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from greenlane_tools.page.quantities import count, duration, factor, share
-from greenlane_tools.reader.rows import Job, Own
+from greenlane_tools.reader.rows import Job, Own, Process
 from greenlane_tools.report.clocks import Branch, RouteClocks, UpstreamClocks
 from greenlane_tools.report.culprits import spot_of
 from greenlane_tools.report.ending import ProcessEnding, ending_sentence
@@ -26,6 +26,8 @@ _MISSED_FRAC: Final = 0.001
 _LEAST_NS: Final = 1_000_000
 #: Between an upstream's clock and the wire.
 _BETWEEN_NS: Final = 10_000_000
+_POOL_FRAC: Final = 0.05
+_BOOT_NS: Final = 100_000_000
 #: Of a route's time.
 _AFTER_FRAC: Final = 0.1
 _MACHINE_FRAC: Final = 0.1
@@ -38,7 +40,7 @@ class Note:
     """One of them."""
 
     #: A short stable name: end, late-replies, branch, clock, after-handler, hot-worker, uneven, inflated-spans,
-    #: upstream-clock, boot, machine, closed-loop.
+    #: upstream-clock, green-pool, boot, machine, closed-loop.
     name: str
     said: str
 
@@ -50,6 +52,7 @@ def notes_of(
     clocks: Sequence[RouteClocks],
     balance: Balance,
     own: Sequence[Own],
+    processes: Sequence[Process],
     boot: Sequence[Job],
     load: Load,
     branches: Sequence[Branch],
@@ -65,6 +68,7 @@ def notes_of(
         *_workers(balance),
         *_spans(upstreams),
         *_own_clock(upstreams),
+        *_green_pool(routes, processes),
         *_boot(boot, routes),
         *_machine(routes),
         *_load(load),
@@ -194,8 +198,23 @@ def _after_handler(routes: Sequence[RouteSplit], own: Sequence[Own]) -> Iterator
             )
 
 
+def _green_pool(routes: Sequence[RouteSplit], processes: Iterable[Process]) -> Iterator[Note]:
+    green = {process.number for process in processes if process.about.get("threads_are_greenlets")}
+    jobs = [job for split in routes for job in split.jobs if job.process in green]
+    # A future's result is waited for by gevent's own locks there.
+    waited = sum(job.wait_ns.get(kind, 0) for job in jobs for kind in ("pool", "lock"))
+    whole = sum(job.latency_ns for job in jobs) or 1
+    if waited / whole >= _POOL_FRAC:
+        yield Note(
+            "green-pool",
+            f"{share(waited / whole)} of the time of {count(len(jobs))} jobs is waiting for pools and locks, and in "
+            "their processes monkey patching made the thread pool's threads greenlets: what was moved to a pool runs "
+            "in the loop.",
+        )
+
+
 def _boot(boot: Sequence[Job], routes: Sequence[RouteSplit]) -> Iterator[Note]:
-    if boot:
+    if boot and max(job.latency_ns for job in boot) >= _BOOT_NS:
         jobs = sum(len(split.jobs) for split in routes)
         longest = max(boot, key=lambda job: job.latency_ns)
         yield Note(

@@ -26,7 +26,8 @@ class Remedy:
 
 @dataclass(frozen=True)
 class RemedyRow:
-    """One row. Texts may name {victim}, {holder}, {line}, {call}, {resource}, {capacity}, {meanwhile}."""
+    """One row. Texts may name {victim}, {holder}, {line}, {at} (the same after its preposition), {call}, {resource},
+    {capacity} and {meanwhile}."""
 
     #: As in the verdict: its resource's kind, and what the holder does with it; "" = any.
     kind: str
@@ -56,7 +57,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "Start the service with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1: its native threads compete",
               "one job at a time computes, and is to be fast"),
     RemedyRow("c_call", "", "own_process",
-              "Make the call at {line} shorter, or run it in a process: "
+              "Make the call {at} shorter, or run it in a process: "
               "`concurrent.futures.ProcessPoolExecutor`, or a server of its own for {holder}. "
               "No order of threads cuts one C call",
               "the call gives the GIL away (zlib, hashlib, a driver): then threads are enough"),
@@ -65,7 +66,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "Serve with more processes and fewer threads in each: no stretch is long, there are many",
               "all cores are busy already: then only less work helps"),
     RemedyRow("gil", "serializes", "less_encoding",
-              "Encode less at {line}: return a Response with bytes that are encoded once, or fewer rows a page",
+              "Encode less {at}: return a Response with bytes that are encoded once, or fewer rows a page",
               "the rows differ in every answer and all are needed"),
     RemedyRow("gil", "long", "own_process",
               "Shorten {line}, or run it in a process: concurrent.futures.ProcessPoolExecutor, or a server of its own "
@@ -83,21 +84,20 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "all tasks are alike", served=("celery",)),
     # --- the event loop
     RemedyRow("loop", "blocks", "to_thread",
-              "Use an asynchronous client at {line}, or call it off the loop: `" + _CALL + "`",
+              "Use an asynchronous client {at}, or call it off the loop: `" + _CALL + "`",
               "the call computes: then a thread competes for the GIL with the loop", served=("loop",)),
     RemedyRow("loop", "blocks", "gevent_blocked",
-              "Call it off the loop at {line}: `gevent.get_hub().threadpool.apply({call})`, or serve with threads: "
+              "Call it off the loop {at}: `gevent.get_hub().threadpool.apply({call})`, or serve with threads: "
               "`-k gthread --threads 16`",
               "the call computes", served=("gevent",)),
     RemedyRow("loop", "serializes", "encode_off_loop",
-              "Encode off the loop: return `Response(await asyncio.to_thread(encode, rows), "
-              'media_type="application/json")` from {holder}, without a response_model',
+              "Encode once, or off the loop: return a `Response` with bytes from {holder}, without a response_model",
               "answers are small", served=("loop",)),
     RemedyRow("loop", "computes", "off_loop",
-              "Move the computation at {line} off the loop: `await greenlane.run({call})`",
+              "Move the computation {at} off the loop: `await greenlane.run({call})`",
               "the call waits for something outside: then use a thread or an asynchronous client", served=("loop",)),
     RemedyRow("loop", "computes", "off_loop",
-              "Move the computation at {line} off the loop: `greenlane.run({call})`, or serve {holder} in a process of "
+              "Move the computation {at} off the loop: `greenlane.run({call})`, or serve {holder} in a process of "
               "its own",
               "it calls something that waits through gevent", served=("gevent",)),
     RemedyRow("loop", "many", "more_processes",
@@ -123,8 +123,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "one upstream then no longer hold all slots",
               "the tasks compute", served=("celery",)),
     RemedyRow("executor", "waits", "more_threads",
-              "Give {resource} more threads than {capacity}, or make {line} wait for less time: its threads wait "
-              "and do not compute",
+              "Allow more of {resource} than {capacity}, or make {line} wait for less: they wait and do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
     RemedyRow("executor", "queue", "more_connections",
               "Open more connections, or make fewer calls: {resource} does one call at a time",
@@ -134,13 +133,13 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "Then hold its places for less time, or give it more", "",
               check="Most threads of {victim} stand at that line."),
     RemedyRow("executor", "", "more_threads",
-              "Give {resource} more threads than {capacity}, if they wait and do not compute",
+              "Allow more of {resource} than {capacity}, if they wait and do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
     RemedyRow("lock", "", "shorten_hold",
-              "Hold the lock at {line} for less: move what waits or computes out of it",
+              "Hold the lock {at} for less: move what waits or computes out of it",
               "what it protects must not change meanwhile"),
     RemedyRow("semaphore", "", "shorten_hold",
-              "Make what is done at {line} shorter, or let more than {capacity} do it at a time",
+              "Make what is done {at} shorter, or let more than {capacity} do it at a time",
               "the limit protects something that bears no more"),
     RemedyRow("process_pool", "", "more_workers",
               "Give {resource} more processes than {capacity}, as far as there are cores, or shorten {line}",
@@ -158,7 +157,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "Raise what holds the tasks back ({resource}), or make {holder} faster", "the limit is meant"),
     # --- the machine, the interpreter
     RemedyRow("collector", "", "freeze",
-              "Call `gc.collect(); gc.freeze()` after the start, or make fewer objects at {line}",
+              "Call `gc.collect(); gc.freeze()` after the start, or make fewer objects {at}",
               "the objects of each request form cycles"),
     RemedyRow("quota", "", "more_quota", "Raise the container's CPU quota, or run fewer threads and processes in it",
               "the service is not throttled", check="cpu.stat of its cgroup: nr_throttled must no longer grow."),

@@ -90,6 +90,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
         clocks=clocks,
         balance=balance,
         own=recording.own,
+        processes=recording.processes,
         boot=boot_jobs(recording.jobs, [split.route for split in routes]),
         load=load,
         branches=branches,

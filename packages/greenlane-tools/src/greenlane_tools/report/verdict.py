@@ -26,14 +26,25 @@ __all__ = ["Verdict", "Victim", "verdict_of"]
 _WEIGHTS: Final[Mapping[str, float]] = {
     "machine": 0.2, "unknown": 0.3, "collector": 0.8, "parked": 0.5, "upstream": 0.15, "none": 0.15,
 }  # fmt: skip
-#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence.
+#: I/O with somebody else.
+_OUTSIDE: Final = ("socket", "ssl", "dns", "select", "driver")
+#: Below this share of the victim's time, or this time at p99, waiting is not worth a sentence. Between the two times it
+#: is worth one from the larger share on.
 _WORTH_FRAC: Final = 0.05
 _WORTH_NS: Final = 1_000_000
+_FELT_NS: Final = 10_000_000
+_FELT_FRAC: Final = 0.25
+#: Of all time: less waiting is hardly any.
+_HARDLY_FRAC: Final = 0.1
+#: Jobs around p99, at least: one job never decides.
+_LEAST_SLOW: Final = 5
 #: Another route than the holder's is the victim if it loses this part of what the one loses that loses most.
 _OTHER_FRAC: Final = 1 / 3
 #: Causes with this part of the first one's cost are notes beside it.
 _ALSO_FRAC: Final = 0.2
 _MOST_ALSO: Final = 2
+#: Without a name, or with a note of their own.
+_NO_NEWS: Final = ("none", "upstream", "unknown", "machine")
 #: From this share of failed answers on they are the trouble; from the second one on they are told first.
 _FAILED_FRAC: Final = 0.5
 _SOME_FAILED_FRAC: Final = 0.01
@@ -42,13 +53,13 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "gil": "the GIL",
     "c_call": "the GIL",
     "loop": "the event loop",
-    "executor": "a thread of {name}",
+    "executor": "one of {name}",
     "connection_pool": "a connection of {name}",
     "process_pool": "a process of {name}",
     "lock": "the lock {name}",
     "semaphore": "its turn at {name}",
     "parked": "its turn ({name})",
-    "accept": "a free worker",
+    "accept": "a worker of its server",
     "prefetch": "a free slot behind tasks that its worker fetched before",
     "collector": "the garbage collector",
     "quota": "its CPU quota",
@@ -72,8 +83,10 @@ _HOLDS: Final[Mapping[str, str]] = {
     "loop many": "which {who} takes most, in many stretches of up to {held}",
     "loop serializes": "on which {who}'s answers are encoded for up to {held} at a time",
     "loop": "on which {who} computes for up to {held} at a time",
-    "collector": "which stops all threads for up to {held}",
+    "collector": "which {who} starts and which stops all threads",
     "executor": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
+    "accept silent": "which {who} has that sends nothing",
+    "accept": "which {who} has for up to {held}{meanwhile}",
     "connection_pool": "of which {all} {are} held by {who} for up to {held}{meanwhile}",
     "process_pool": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
     "": "which {who} has for up to {held}{meanwhile}",
@@ -106,7 +119,7 @@ class Verdict:
     #: Places of the resource; None = unknown, or it has none.
     capacity: int | None = None
     holder: Holder | None = None
-    #: What the victim's jobs around p99 wait for it, mean, and the share of their latency that this is.
+    #: Of the victim's p99, what its jobs around there wait for it; and the share of their latency that this is.
     wait_ns: float = 0.0
     share: float = 0.0
     #: ns that all victims lose to it.
@@ -154,15 +167,18 @@ def verdict_of(
     if not routes:
         said = "No job ended while this was recorded."
         return Verdict("none", said, remedy_for("none", "", served, _words("", None, "", None)), notes=notes)
-    ranked = sorted(waits, key=lambda each: -each.ns * _WEIGHTS.get(each.kind, 1.0))
-    verdicts = [found for each in ranked if (found := _waiting(each, routes, served)) is not None]
-    verdicts.append(_working(routes, upstreams, own, served))
-    verdicts.sort(key=lambda each: -each.cost_ns * _WEIGHTS.get(each.kind, 1.0))
+    verdicts = [found for each in waits if (found := _waiting(each, routes, served)) is not None]
+    verdicts.sort(key=lambda each: -_counts(each))
+    working = _working(routes, upstreams, own, served)
+    # A route's computing for which others wait is told by their waiting.
+    felt = verdicts and verdicts[0].share >= _FELT_FRAC and _who(verdicts[0]) == _who(working) != ""
+    if not felt:
+        verdicts = sorted([*verdicts, working], key=lambda each: -_counts(each))
     first, *others = verdicts
     also = [
         f"Also: {each.said}"
         for each in others
-        if each.kind not in ("none", "upstream", "unknown") and _counts(each) >= _ALSO_FRAC * _counts(first)
+        if each.kind not in _NO_NEWS and each.share >= _WORTH_FRAC and _counts(each) >= _ALSO_FRAC * _counts(first)
     ]
     failed = _failed(routes)
     if failed and _all_failed(routes, first):
@@ -174,8 +190,13 @@ def verdict_of(
     return replace(first, notes=[*also[:_MOST_ALSO], *notes])
 
 
+def _who(verdict: Verdict) -> str:
+    return verdict.holder.who if verdict.holder else ""
+
+
 def _counts(verdict: Verdict) -> float:
-    return verdict.cost_ns * _WEIGHTS.get(verdict.kind, 1.0)
+    known = verdict.kind != "lock" or verdict.holder is not None
+    return verdict.cost_ns * _WEIGHTS.get(verdict.kind if known else "unknown", 1.0)
 
 
 def _victim(split: RouteSplit, part: float) -> Victim:
@@ -200,13 +221,14 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], served: str) -> V
         route = other if others[other] >= _OTHER_FRAC * victims[route] else route
     split = by_route[route]
     slow = neighbours(split.jobs, 0.99)
-    latency_ns = sum(job.latency_ns for job in slow) / len(slow)
+    slow = slow if len(slow) >= _LEAST_SLOW else split.jobs[-_LEAST_SLOW:]
     part = min(1.0, wait.whole[route] / max(1, _counted(split.jobs, wait)))
-    wait_ns = part * _counted(slow, wait) / len(slow)
-    if wait_ns < _WORTH_NS or max(wait.whole[route] / split.latency_ns, wait_ns / latency_ns) < _WORTH_FRAC:
+    frac = min(1.0, part * _counted(slow, wait) / max(1, sum(job.latency_ns for job in slow)))
+    wait_ns = frac * split.levels["p99"].latency_ns
+    most = max(frac, wait.whole[route] / max(1, split.latency_ns))
+    if wait_ns < _WORTH_NS or most < (_WORTH_FRAC if wait_ns >= _FELT_NS else _FELT_FRAC):
         return None
-    frac = min(1.0, wait_ns / latency_ns)
-    waited = f"{_route(route)} waits {duration(wait_ns)} at p99 ({share(frac)} of it) for "
+    waited = f"{_route(route)} waits {duration(wait_ns)} ({share(frac)} of its p99) for "
     holder = wait.holder
     cause = wait.name if wait.kind == "unknown" else holder.cause if holder else ""
     if wait.kind == "executor" and not wait.name:
@@ -217,7 +239,7 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], served: str) -> V
         said=f"{waited}{resource}{_holding(wait)}.",
         remedy=remedy_for(wait.kind, cause, served, _words(route, holder, resource, wait)),
         victim=_victim(split, victims[route] / wait.ns),
-        name=wait.name,
+        name=wait.name or (holder.spot.call if wait.kind == "c_call" and holder and holder.spot else ""),
         capacity=wait.capacity or None,
         holder=holder,
         wait_ns=wait_ns,
@@ -265,6 +287,7 @@ def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait
     return {
         "victim": _route(victim),
         "holder": who,
+        "at": f"at {spot.said}" if spot else f"in {who}",
         "line": spot.said if spot else f"the code of {who}",
         "call": _typed(spot.call or spot.frame.function if spot else ""),
         "resource": (wait.name if wait else "") or resource or "it",
@@ -293,24 +316,32 @@ def _working(
     by_route = {split.route: split for split in routes}
     route, upstream = max(wire, key=lambda key: wire[key], default=("", ""))
     busiest = max(routes, key=lambda split: split.cpu_ns)
+    waited = sum(split.wait_ns for split in routes) / (sum(split.latency_ns for split in routes) or 1)
+    hardly = "; hardly any waiting" if waited < _HARDLY_FRAC else ""
+    waits = max(routes, key=lambda split: sum(split.io_ns.values()))
+    named = bool(upstream)
+    if not named and 2 * sum(waits.io_ns.get(kind, 0) for kind in _OUTSIDE) > waits.latency_ns:
+        # By a library whose calls are not seen.
+        route, upstream = waits.route, "something outside"
+        wire[route, upstream] = sum(waits.io_ns.values())
     if route in by_route and wire[route, upstream] >= max(busiest.cpu_ns, by_route[route].latency_ns / 2):
         split, ns = by_route[route], wire[route, upstream]
         frac = min(1.0, ns / split.latency_ns)
         said = f"{_route(route)} takes {duration(split.levels['p99'].latency_ns)} at p99, {share(frac)} of its time in "
-        words = _words(route, None, upstream, None)
+        words = {**_words(route, None, upstream, None), "resource": upstream if named else "what it calls"}
         remedy = remedy_for("upstream", "", served, words)
-        mean_ns = ns / len(split.jobs)
-        return Verdict("upstream", f"{said}calls of {upstream}; hardly any waiting.", remedy, _victim(split, 1.0),
-                       upstream, None, None, mean_ns, frac, float(ns))  # fmt: skip
+        return Verdict("upstream", f"{said}calls of {upstream}{hardly}.", remedy, _victim(split, 1.0),
+                       upstream, None, None, ns / len(split.jobs), frac, float(ns))  # fmt: skip
     split = busiest
     frac = split.cpu_ns / max(1, split.latency_ns)
     if frac < 0.5 or split.cpu_ns / len(split.jobs) < _WORTH_NS:
         latency_ns = sum(each.latency_ns for each in routes) or 1
         io, cpu = (sum(ns) / latency_ns for ns in zip(*((sum(each.io_ns.values()), each.cpu_ns) for each in routes),
                                                       strict=True))  # fmt: skip
-        slowest = max(routes, key=lambda each: each.levels["p99"].latency_ns)
+        # By all of its time, without its longest job.
+        slowest = max(routes, key=lambda each: each.latency_ns - each.jobs[-1].latency_ns)
         said = (
-            f"Requests hardly wait: {share(io)} of their time is I/O, {share(cpu)} their own computing. The slowest is "
+            f"Requests hardly wait: {share(io)} of their time is I/O, {share(cpu)} their own computing. Most is "
             f"{_route(slowest.route)}, p99 {duration(slowest.levels['p99'].latency_ns)}."
         )
         remedy = remedy_for("none", "", served, _words(slowest.route, None, "", None))
@@ -319,7 +350,7 @@ def _working(
     holder = Holder(split.route, "computes", spot, "computing", round(split.cpu_ns / len(split.jobs)), split.cpu_ns)
     said = (
         f"{_route(split.route)} takes {duration(split.levels['p99'].latency_ns)} at p99, {share(frac)} of its time its "
-        f"own computing{_because(holder)}; hardly any waiting."
+        f"own computing{_because(holder)}{hardly}."
     )
     remedy = remedy_for("none", "computes", served, _words(split.route, holder, "", None))
     return Verdict("none", said, remedy, _victim(split, 1.0), "", None, holder, 0.0, 0.0, float(split.cpu_ns))
@@ -348,7 +379,8 @@ def _all_failed(routes: Sequence[RouteSplit], first: Verdict) -> bool:
     jobs = [job for split in routes for job in split.jobs]
     failed = [job for job in jobs if job.status >= 500 or job.status == 1]
     waited = sum(sum(job.wait_ns.values()) for job in failed) / max(1, sum(job.latency_ns for job in failed))
-    return len(failed) >= _FAILED_FRAC * len(jobs) and (waited < 0.5 or first.cost_ns == 0)
+    named = first.cost_ns and first.kind not in ("unknown", "machine", "none", "upstream")
+    return len(failed) >= _FAILED_FRAC * len(jobs) and (waited < 0.5 or not named)
 
 
 def _route(route: str) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
+from greenlane_tools.page.quantities import share
 from greenlane_tools.reader.rows import Blame, Job, Resource, ResourceHolder
 from greenlane_tools.report.culprits import CodeSpot, frames, spots
 from greenlane_tools.report.split import RouteSplit, wait_ns
@@ -29,12 +31,17 @@ _SHORTEST_NS: Final = 4_000_000
 _MANY_FRAC: Final = 1 / 3
 #: Of the wait for a holder, the share in stretches that the interpreter could not cut: then one C call is the cause.
 _UNCUT_FRAC: Final = 0.5
+#: Of the wait, the share of the collector from which on no C call is the cause.
+_COLLECTED_FRAC: Final = 0.3
 #: Fewer jobs than this are looked at as they are: each of them may be the trouble.
 _FEW_JOBS: Final = 10
 #: Waits for code that runs, in the order in which a job can meet them.
 _FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
 #: Who is the cause but had nothing: it says no more than that somebody else ran.
 _NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
+_SILENT: Final = "a client's connection"
+#: Requests whose own client may be what they read from.
+_WITH_BODY: Final = ("POST ", "PUT ", "PATCH ")
 _LOOP_HOSTS: Final = ("asgi", "asyncio", "aiohttp", "uvicorn", "hypercorn", "daphne", "tornado", "sanic", "granian")
 _KINDS: Final[Mapping[str, str]] = {
     "connections": "connection_pool",
@@ -207,15 +214,20 @@ class _Waits:
     # --- rows of blame
 
     def _unnamed(self, row: Blame, part: float, blocked: dict[str, float]) -> None:
-        if row.culprit == "os" and row.kind not in ("pool", "queue", "lock"):
+        if row.kind == "os":
             self._add(self._wait("machine"), row, row.ns * part)
         elif row.kind in _FOR_CODE and row.culprit not in ("unknown", "unseen"):
-            busy = min(row.ns, sum(row.by_length_ns)) if row.kind == "accept" and row.slices else row.ns
-            sync = row.kind == "accept" and self._one_thread(row.culprit)
-            if busy < row.ns or sync:
+            sync = row.kind == "accept" and self._one_thread(row.victim)
+            busy = self._busy_ns(row)
+            if busy < row.ns or (sync and row.culprit in self._routes):
                 self._occupied(row, (row.ns if sync else row.ns - busy) * part, blocked, busy / row.ns)
             if not sync and busy:
-                self._code.append(row if part == 1 else row._replace(ns=round(row.ns * part)))
+                self._code.append(row._replace(ns=round(busy * part)))
+        elif row.kind == "accept" and self._one_thread(row.victim):
+            # Its only thread had no job.
+            wait = self._wait("accept")
+            self._add(wait, row, row.ns * part)
+            wait.holder = wait.holder or Holder(_SILENT, "silent", None, "sending nothing", 0, 0.0)
         elif row.kind == "pool":
             self._held(self._wait("executor"), row, part)
         elif row.kind == "queue":
@@ -238,19 +250,26 @@ class _Waits:
             doing, cause = ("", cause) if cause else self._doing(row.culprit)
             wait.holder = Holder(row.culprit, cause, None, doing, row.longest_ns, row.ns * part)
 
-    def _one_thread(self, culprit: str) -> bool:
-        split = self._routes.get(culprit)
+    def _busy_ns(self, row: Blame) -> int:
+        """For how long the culprit ran meanwhile; a job that has a worker may be blocked as well."""
+        if row.kind != "accept" or row.culprit not in self._routes:
+            return row.ns
+        return min(row.ns, sum(row.by_length_ns))
+
+    def _one_thread(self, route: str) -> bool:
+        split = self._routes.get(route)
         return split is not None and split.jobs[0].host == "gunicorn.sync"
 
     def _occupied(self, row: Blame, ns: float, blocked: dict[str, float], busy: float) -> None:
         """Waiting for a server whose workers are all taken."""
-        wait = self._wait("executor", *_workers(self._recording, self._served))
+        doing, cause = self._doing(row.culprit)
+        if busy >= 0.5:
+            doing, cause = "computing", "computes"
+        workers = ("accept", "", 0) if cause == "client" else ("executor", *_workers(self._recording, self._served))
+        wait = self._wait(*workers)
         self._add(wait, row, ns)
         blocked[row.culprit] = blocked.get(row.culprit, 0.0) + ns
-        if blocked[row.culprit] == max(blocked.values()):
-            doing, cause = self._doing(row.culprit)
-            if busy >= 0.5:
-                doing, cause = "computing", "computes"
+        if wait.holder is None or blocked[row.culprit] >= wait.holder.ns:
             spot = self._spots.get(row.culprit) if cause == "computes" else None
             split = self._routes.get(row.culprit)
             held = round(split.levels["mean"].latency_ns - _mean_wait(split)) if split else row.longest_ns
@@ -271,6 +290,8 @@ class _Waits:
         most = max(by_upstream, key=lambda each: by_upstream[each], default="")
         if most and 2 * by_upstream[most] >= io_ns:
             return f"in calls of {most}", "waits"
+        if not most and route.startswith(_WITH_BODY):
+            return "reading what its client sends", "client"
         return {"sleep": "asleep"}.get(next(iter(split.io_ns)), "waiting outside"), "waits"
 
     # --- running code
@@ -293,18 +314,21 @@ class _Waits:
         who = max(weighed, key=lambda each: weighed[each], default=max(held, key=lambda each: held[each]))
         collector_ns = held.get("gc", 0.0)
         # The collector runs in the thread that allocates: it is on the account of whoever computes most.
-        if collector_ns > held[who] and held[who] < 0.1 * collector_ns:
-            who = "gc"
-        wait.kind, cause = self._kind_of(who, many)
-        beside = f", and the collector that its objects start ({collector_ns / wait.ns:.0%} of it)".replace("%", " %")
-        doing = {"blocks": "blocked", "many": "in many short stretches"}.get(cause, "computing")
-        doing += beside if who != "gc" and wait.ns and collector_ns > 0.2 * wait.ns else ""
+        collects = collector_ns > 10 * held[who] or who == "gc"
+        wait.kind, cause = ("collector", "") if collects else self._kind_of(who, many)
+        if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns:
+            wait.kind, cause = "gil", "long"  # the collector runs between bytecodes and is not cut either
+        doing = (
+            "collecting"
+            if collects
+            else {"blocks": "blocked", "many": "in many short stretches"}.get(cause, "computing")
+        )
+        if not collects and collector_ns > 0.2 * wait.ns:
+            doing += f", and the collector that its objects start ({share(collector_ns / wait.ns)} of it)"
         wait.holder = Holder(who, cause, self._spot(who, cause), doing, longest[who], held[who])
         self._waits[wait.kind, ""] = wait
 
     def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
-        if who == "gc":
-            return "collector", ""
         spot = self._spots.get(who)
         if self._served == "gevent" or (self._served == "loop" and (spot is None or spot.coroutine)):
             if self._blocked_ns(who) > self._cpu_ns(who):
@@ -326,7 +350,14 @@ class _Waits:
             worst = spots([(row.route, row.stack, row.ns) for row in held]).get(who)
             if worst is not None:
                 return worst
-        return self._spots.get(who)
+        spot = self._spots.get(who)
+        if spot is None or not spot.after_handler:
+            return spot
+        # What encodes is the framework's; the line that a team can change is the handler's.
+        rows = [(row.culprit, row.stack, row.ns) for row in self._recording.stacks if row.culprit == who]
+        rows += [(row.route, row.stack, row.cpu_ns) for row in self._recording.own if row.route == who]
+        own = spots([row for row in rows if any(not frame.library for frame in frames(row[1]))]).get(who)
+        return own._replace(call=spot.frame.function, after_handler=True) if own else spot
 
 
 def _steady(routes: Iterable[RouteSplit], boot: Iterable[Job]) -> dict[tuple[str, str], float]:
@@ -394,7 +425,7 @@ def _workers(recording: RecordedRows, served: str) -> tuple[str, int]:
 
 
 def _option(argv: Sequence[str], names: Sequence[str]) -> int:
-    for word, after in zip(argv, [*argv[1:], ""], strict=True):
+    for word, after in pairwise([*argv, ""]):
         name, _, value = word.partition("=")
         if name in names and (value or after).isdecimal():
             return int(value or after)

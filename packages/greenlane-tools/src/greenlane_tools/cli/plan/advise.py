@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from greenlane_tools.plan.profile import Profile
     from greenlane_tools.plan.set_up import SetUp
     from greenlane_tools.plan.verify.compared import Compared
+    from greenlane_tools.report.verdict import Verdict
 
 __all__ = ["COMMAND"]
 
@@ -81,6 +82,7 @@ class _Asked:
     goals: tuple[Goal, ...]
     notes: tuple[str, ...]
     what_if: bool
+    recorded: Verdict | None
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -93,7 +95,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
             asked.profile, asked.goals, base=asked.base, cores=arguments.cores, jobs=arguments.jobs or JOBS,
             seed=arguments.seed, told=told,
         )  # fmt: skip
-    advice = replace(advice, notes=(*advice.notes, *asked.notes), what_if=asked.what_if)
+    advice = replace(advice, notes=(*advice.notes, *asked.notes), what_if=asked.what_if, recorded=asked.recorded)
     proof, notes = _proof(advice, arguments, output)
     _show(advice, proof, arguments, output)
     for sentence in notes:
@@ -106,9 +108,10 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
 def _asked(arguments: argparse.Namespace) -> _Asked:
     from greenlane_tools.plan import goal, what_if
     from greenlane_tools.plan.set_up import present
-    from greenlane_tools.plan.sources import keyed, opened
+    from greenlane_tools.plan.sources import keyed, opened, verdict_at
 
-    profile = keyed(opened(arguments.source, skip_s=arguments.skip))
+    read = opened(arguments.source, skip_s=arguments.skip)
+    profile, recorded = keyed(read), verdict_at(arguments.source, read)
     base, notes = present(profile), list(profile.notes[:_MOST_NOTES])
     changes = what_if.asked(profile, **{name: getattr(arguments, name) for name in _WHAT_IFS})
     notes += [f"What if: {change.said}." for change in changes]
@@ -117,12 +120,12 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
         goals, said = goal.usual_goals(profile)
         notes.append(said)
     if not changes:
-        return _Asked(profile, base, goals, tuple(notes), what_if=False)
+        return _Asked(profile, base, goals, tuple(notes), what_if=False, recorded=recorded)
     changed, then = what_if.applied(changes, profile, base)
     # Processes of its own stand beside those that there are.
     own = sum(lane.processes for lane in then.hard)
     then = replace(then, processes=then.processes + own, cores=max(then.cores, then.processes + own))
-    return _Asked(changed, then, goals, tuple(notes), what_if=True)
+    return _Asked(changed, then, goals, tuple(notes), what_if=True, recorded=recorded)
 
 
 def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tuple[Sequence[Compared], Sequence[str]]:
@@ -154,7 +157,8 @@ def _show(advice: Advice, proof: Sequence[Compared], arguments: argparse.Namespa
         if option is not None:
             rows.append({"view": "settings", "contender": option.candidate.name, "toml": toml,
                          "command": settings.command_of(option)})  # fmt: skip
-        output.document("plan", rows)
+        verdict = advice.recorded.to_json() if advice.recorded else None
+        output.document("plan", rows, verdict=verdict)
         return
     for number, sentence in enumerate(words.answers(advice)):
         for line in textwrap.wrap(_plain(sentence), _WIDTH, break_long_words=False, break_on_hyphens=False):
