@@ -28,7 +28,9 @@ _ONE = {"OPENBLAS_NUM_THREADS": "1"}
 
 _REGEX = service("c_regex", GTHREAD, load({"/check": 1}, {"/ping": 10}))
 _JSON = service("c_json", GTHREAD, load({"/restore": 1}, {"/ping": 10}))
-_METRICS = service("gil_metrics", GTHREAD, load({}, {"/metrics": 2, "/item": 25}), env=_MERGED, prepare=_dead_workers)
+_METRICS = service(
+    "gil_metrics", GTHREAD, load({}, {"/metrics": 2, "/item": 15}), env=_MERGED, redis=True, prepare=_dead_workers
+)
 _EXPORT = service("gil_export", GTHREAD, load({"/export": 3}, {"/offer": 8}), 10)
 _DIFF = service("gil_diff", GTHREAD, load({"/diff": 3}, {"/page": 8}), redis=True)
 _BOTO = service("loop_boto", UVICORN, load({"/photo": 2}, {"/ping": 10}), 250)
@@ -36,11 +38,11 @@ _AVATAR = service("loop_requests", (), load({"/avatar": 2}, {"/ping": 10}), 300)
 _SUM = service("loop_psycopg", UVICORN, load({"/sum": 2}, {"/ping": 10}), postgres=True)
 _TOTALS = service("loop_compute", UVICORN, load({"/totals": 2}, {"/ping": 10}))
 _ROWS = service("loop_encode", UVICORN, load({"/rows": 2}, {"/ping": 10}))
-_QUOTA = service("quota_threads", GTHREAD, load({}, {"/page": 20}), cores=0.5)
-_QUOTA_LOOP = service("quota_loop", UVICORN, load({}, {"/search": 25}), cores=0.3)
+_QUOTA = service("quota_threads", GTHREAD, load({}, {"/page": 20}), cores=0.3)
+_QUOTA_LOOP = service("quota_loop", UVICORN, load({}, {"/search": 25}), cores=0.2)
 _COLLECT = service("gc_collect", GTHREAD, load({"/import": 1}, {"/ping": 10}))
 _GROWTH = service("gc_growth", GTHREAD, load({"/reload": 1}, {"/ping": 10}))
-_RANK = service("blas_threads", GTHREAD, load({"/rank": 6}), env=_BLAS)
+_RANK = service("blas_threads", GTHREAD, load({"/rank": 3}), env={"OPENBLAS_NUM_THREADS": "4"})
 _SOLVE = service("blas_solve", GTHREAD, load({"/solve": 4}, {"/ping": 10}), env=_BLAS)
 
 _COUNT = "'import json, sys; print(len(json.load(sys.stdin)))'"
@@ -74,7 +76,7 @@ TRUTHS = {
         "/metrics merges hundreds of files in Python, and what it makes triggers the collector.",
         _METRICS, ("GET /item",), ("gil",), ("take_turns", "own_process"), ("more_threads", "off_loop", "freeze"),
         holder="GET /metrics", change="files of dead workers are removed",
-        changed=service("gil_metrics", GTHREAD, _METRICS.load, env=_MERGED,
+        changed=service("gil_metrics", GTHREAD, _METRICS.load, env=_MERGED, redis=True,
                         prepare=lambda folder: (folder / "metrics").mkdir()),
     ),
     "gil_export": Truth(
@@ -122,12 +124,12 @@ TRUTHS = {
         changed=edited(_ROWS, *_ENCODED),
     ),
     "quota_threads": Truth(
-        "The container has half a core and is throttled.",
+        "The container has 0.3 cores and is throttled.",
         _QUOTA, ("GET /page",), ("quota",), ("more_quota",), ("take_turns", "more_threads", "off_loop", "to_thread"),
         change="no quota", changed=service("quota_threads", GTHREAD, _QUOTA.load),
     ),
     "quota_loop": Truth(
-        "The container has 0.3 cores and is throttled.",
+        "The container has 0.2 cores and is throttled.",
         _QUOTA_LOOP, ("GET /search",), ("quota",), ("more_quota",), ("take_turns", "more_threads", "to_thread"),
         change="no quota", changed=service("quota_loop", UVICORN, _QUOTA_LOOP.load),
     ),
@@ -146,7 +148,7 @@ TRUTHS = {
         most_frac=0.9,
     ),
     "blas_threads": Truth(
-        "Each product runs 16 threads of OpenBLAS on the cores of this machine.",
+        "Each decomposition runs 4 threads of OpenBLAS on the cores of this machine.",
         _RANK, ("GET /rank",), _NATIVE, ("one_native_thread",), _OFTEN,
         "BLAS|blas", holder="GET /rank|BLAS|blas", change="OPENBLAS_NUM_THREADS=1",
         changed=service("blas_threads", GTHREAD, _RANK.load, env=_ONE),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 from celery import Celery
-from tests.oncall.load import Clients, Seen, together
+from tests.oncall.load import Clients, Seen
 from tests.oncall.situation import Scene
 from tests.truths.truth import GTHREAD, UVICORN, Truth, edited, load, service
 
@@ -16,23 +17,24 @@ _ANY = ("take_turns", "more_threads", "off_loop", "to_thread", "more_cores")
 
 def _mails(clients: Clients, scene: Scene) -> None:
     """Two exports, and mails beside them."""
+
+    def wait(due_s: float, order: Any) -> None:
+        while not order.ready():
+            time.sleep(0.02)
+        clients.seen.append(Seen("mail", 200, time.monotonic() - due_s))
+
     with Celery(broker=scene.redis_url, backend=scene.redis_url) as app:
-        sent = []
+        waiting = []
         began_s = time.monotonic()
         for number in range(40):
             due_s = began_s + number / 10
             time.sleep(max(0.0, due_s - time.monotonic()))
             if number % 20 == 0:
                 app.send_task("export")
-            sent.append((due_s, app.send_task("mail")))
-        done: list[Seen] = []
-
-        def wait(due_s: float, order: object) -> None:
-            order.get(timeout=20)  # type: ignore[attr-defined]
-            done.append(Seen("mail", 200, time.monotonic() - due_s))
-
-        together(*[lambda each=each: wait(*each) for each in sent])
-        clients.seen += done
+            waiting.append(threading.Thread(target=wait, args=(due_s, app.send_task("mail"))))
+            waiting[-1].start()
+        for thread in waiting:
+            thread.join()
 
 
 def _boot(clients: Clients, scene: Scene) -> None:

@@ -2,7 +2,7 @@
 
     python -m tests.truths.shop
 
-prints the pages' p99 as the shop is, with each of the other routes served elsewhere, and with Greenlane's worker.
+prints the pages' p95 as the shop is, with each of the other routes served elsewhere, and with Greenlane's worker.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.truths.truth import GTHREAD, PERMITS, Truth, service
 from tests.servers import Postgres
 
 #: Requests a second.
-MIX = {"/page": 15, "/export": 1, "/picture": 2, "/invoice": 1.5, "/login": 2, "/price": 4}
+MIX = {"/page": 20, "/export": 1, "/picture": 2, "/invoice": 1, "/login": 2, "/price": 4}
 OTHERS = ("/export", "/picture", "/invoice", "/login", "/price")
 
 
@@ -25,7 +25,7 @@ def _customers(clients: Clients, scene: Scene) -> None:
     for path in MIX:
         clients.ask(path)
     clients.seen.clear()
-    together(*[lambda path=path, per_s=per_s: clients.paced(path, per_s, 7) for path, per_s in MIX.items()])
+    together(*[lambda path=path, per_s=per_s: clients.paced(path, per_s, 8) for path, per_s in MIX.items()])
 
 
 SHOP = service("shop", GTHREAD, _customers, 250, postgres=True)
@@ -33,23 +33,26 @@ WORKER = replace(SHOP, serve=PERMITS)
 TRUTHS = {
     "shop": Truth(
         "Invoices are made in Python, and everything else waits for the GIL meanwhile.",
-        SHOP, ("GET /page",), ("gil",), ("take_turns",), ("more_threads", "off_loop", "to_thread", "larger_pool"),
-        holder="GET /invoice", change="Greenlane's worker", changed=WORKER,
+        SHOP, ("GET /page",), ("gil",), ("take_turns", "own_process"),
+        ("more_threads", "off_loop", "to_thread", "larger_pool"), holder="GET /invoice", change="Greenlane's worker", changed=WORKER,
     ),
 }  # fmt: skip
 
 
-def p99_by_change(postgres: str) -> dict[str, float]:
-    """The pages' p99 in ms: "" = as it is, a path = that route is served elsewhere, "worker" = Greenlane's."""
+def p95_by_change(postgres: str) -> dict[str, float]:
+    """The pages' p95 in ms: "" = as it is, a path = that route is served elsewhere, "worker" = Greenlane's.
+
+    Not p99, since that of 160 is nearly the longest.
+    """
     changes = {"": SHOP, **{path: replace(SHOP, split=(path,)) for path in OTHERS}, "worker": WORKER}
-    return {name: 1000 * run(each, None, postgres).clients.share("/page", 0.99) for name, each in changes.items()}
+    return {name: 1000 * run(each, None, postgres).clients.share("/page", 0.95) for name, each in changes.items()}
 
 
 def main() -> int:
     """Measure all."""
     with Postgres() as database:
-        for name, p99_ms in p99_by_change(database.url).items():
-            print(f"{name or 'as it is':<10} {p99_ms:>6.0f} ms", flush=True)
+        for name, p95_ms in p95_by_change(database.url).items():
+            print(f"{name or 'as it is':<10} {p95_ms:>6.0f} ms", flush=True)
     return 0
 
 

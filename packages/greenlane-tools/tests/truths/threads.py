@@ -13,7 +13,7 @@ _FOUR = (*GTHREAD[:-1], "4")
 #: What asyncio gives its default executor.
 _DEFAULT = min(32, (os.cpu_count() or 1) + 4)
 
-_RESOLVER = service("executor_resolver", UVICORN, load({"/archive": 9}, {"/quote": 12}), 20)
+_RESOLVER = service("executor_resolver", (*UVICORN, "--loop", "asyncio"), load({"/archive": 9}, {"/quote": 12}), 20)
 _OWN = (
     ("await asyncio.to_thread(read_folder)", "await asyncio.get_running_loop().run_in_executor(folders, read_folder)"),
     ("import httpx\n", "import httpx\nfrom concurrent.futures import ThreadPoolExecutor\n"),

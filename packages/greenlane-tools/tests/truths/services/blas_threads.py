@@ -1,15 +1,12 @@
-"""Flask: sixteen threads of OpenBLAS for each of many small products, on two cores."""
+"""Flask: four threads of OpenBLAS for the many small products of a decomposition, on two cores."""
 
 import numpy
 from flask import Flask
 
 app = Flask(__name__)
-matrix = numpy.random.default_rng(1).random((500, 500))
+matrix = numpy.random.default_rng(1).random((150, 150))
 
 
 @app.get("/rank")
 def rank():
-    product = matrix
-    for _ in range(6):
-        product = product @ matrix / 250  # here
-    return str(product[0, 0])
+    return str(numpy.linalg.svd(matrix)[1][0])  # here

@@ -1,4 +1,4 @@
-"""FastAPI: answers of 10 ms of computing, in a container of 0.3 cores."""
+"""FastAPI: answers of 10 ms of computing, in a container of 0.2 cores."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Flask: pages that compute 20 ms, in a container of half a core."""
+"""Flask: pages that compute 20 ms, in a container of 0.3 cores."""
 
 import time
 

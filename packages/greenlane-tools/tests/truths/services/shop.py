@@ -62,7 +62,7 @@ def picture():
 @app.get("/invoice")
 def invoice():
     written = io.BytesIO()
-    rows = [[f"item {number}", str(number), str(number * 7)] for number in range(1500)]
+    rows = [[f"item {number}", str(number), str(number * 7)] for number in range(3000)]
     SimpleDocTemplate(written, pagesize=A4).build([Table(rows)])  # here
     return Response(written.getvalue(), mimetype="application/pdf")
 
