@@ -20,7 +20,7 @@ GREEN = (1, 2)
 HELD = 1
 
 # Which state of several units counts for their job: the first. Uncertain I/O stands before certain I/O.
-ORDER = ("cpu", "gil", "loop", "permit", "stopped", "accept", "os", "perhaps", "io", "lock", "pool")
+ORDER = ("cpu", "gil", "loop", "permit", "stopped", "accept", "os", "perhaps", "io", "pool", "lock")
 
 
 @dataclass

@@ -79,6 +79,8 @@ mod _native {
     #[pymodule_export]
     use greenlane_recorder::recorder::Recorder;
     #[pymodule_export]
+    use greenlane_recorder::resource::Resource;
+    #[pymodule_export]
     use greenlane_recorder::sampler::{sampler_start, sampler_stop};
 
     /// Turns for permits are written down. Nothing outside of this module changes.

@@ -3,11 +3,18 @@
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::{ffi, intern};
+use std::collections::HashMap;
+use std::ffi::c_int;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Mutex;
 
 /// Innermost frames of a stack that are written down.
 const MOST_FRAMES: usize = 64;
+/// Codes whose origin is remembered. Arbitrary: others are looked at again.
+const MOST_CODES: usize = 4096;
+/// A function given to an executor may be wrapped in so many others.
+const MOST_WRAPPERS: usize = 8;
 
 /// The frames of a thread, innermost first.
 pub struct Stack<'py>(Vec<Bound<'py, PyAny>>);
@@ -101,6 +108,140 @@ pub fn stack_here(py: Python<'_>) -> Option<String> {
     look(py, state, |stack| stack.said().join(";"))
 }
 
+/// A place in the program's code.
+pub struct Caller {
+    code: Py<PyAny>,
+    instruction: c_int,
+}
+
+/// The innermost frame of the application that calls us; of a library's code alone the innermost. From `frame` on, if
+/// one is given, where the calling thread's own frames have none of the application's.
+pub fn caller(py: Python<'_>, frame: Option<Bound<'_, PyAny>>) -> Option<Caller> {
+    let _none = NoCollection::begin(py);
+    // SAFETY: with the GIL; borrowed, or null.
+    let here = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
+    let mut first = None;
+    for from in [here, frame].into_iter().flatten() {
+        let mut next = Some(from);
+        for _ in 0..MOST_FRAMES {
+            let Some(frame) = next else { break };
+            // SAFETY: a frame, kept alive here; its code is a new reference.
+            let code = unsafe {
+                Bound::from_owned_ptr(py, ffi::PyFrame_GetCode(frame.as_ptr().cast()).cast())
+            };
+            let of = origin(&code);
+            if of == Origin::Application || (of == Origin::Library && first.is_none()) {
+                // SAFETY: as above.
+                let instruction = unsafe { ffi::PyFrame_GetLasti(frame.as_ptr().cast()) };
+                let code = code.unbind();
+                let found = Caller { code, instruction };
+                if of == Origin::Application {
+                    return Some(found);
+                }
+                first = Some(found);
+            }
+            // SAFETY: as above.
+            next = unsafe {
+                Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetBack(frame.as_ptr().cast()).cast())
+            };
+        }
+    }
+    first
+}
+
+impl Caller {
+    /// As a stack has it.
+    pub fn said(&self, py: Python<'_>) -> String {
+        let code = self.code.bind(py);
+        // SAFETY: a code, kept alive by us.
+        let line = unsafe { ffi::PyCode_Addr2Line(code.as_ptr().cast(), self.instruction) };
+        said_of(code, line).unwrap_or_else(|_| "?".to_owned())
+    }
+}
+
+/// Where the function begins that somebody has given to an executor; None: it is not written in Python.
+pub fn function(given: &Bound<'_, PyAny>) -> Option<String> {
+    let py = given.py();
+    let mut given = given.clone();
+    for _ in 0..MOST_WRAPPERS {
+        let kind = given.get_type().name().ok()?;
+        // SAFETY: an object.
+        if unsafe { ffi::PyFunction_Check(given.as_ptr()) } != 0 {
+            let code = given.getattr(intern!(py, "__code__")).ok()?;
+            let line = code
+                .getattr(intern!(py, "co_firstlineno"))
+                .ok()?
+                .extract()
+                .ok()?;
+            return said_of(&code, line).ok();
+        }
+        given = if kind == "method" {
+            given.getattr(intern!(py, "__func__")).ok()?
+        } else if kind == "partial" {
+            let of = given.getattr(intern!(py, "func")).ok()?;
+            // `asyncio.to_thread` gives `partial(context.run, function)`.
+            let runs = of.get_type().name().ok()?;
+            if runs == "builtin_function_or_method" {
+                given.getattr(intern!(py, "args")).ok()?.get_item(0).ok()?
+            } else {
+                of
+            }
+        } else {
+            return None;
+        };
+    }
+    None
+}
+
+/// Whose code it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Application,
+    /// A library's, or the interpreter's.
+    Library,
+    Ours,
+}
+
+/// Found out once a code: an address that has become another one's makes us look one frame too far or too near.
+fn origin(code: &Bound<'_, PyAny>) -> Origin {
+    static KNOWN: Mutex<Option<HashMap<usize, Origin>>> = Mutex::new(None);
+    let address = code.as_ptr() as usize;
+    let known = KNOWN
+        .try_lock()
+        .ok()
+        .and_then(|known| known.as_ref()?.get(&address).copied());
+    if let Some(known) = known {
+        return known;
+    }
+    let file = code.getattr(intern!(code.py(), "co_filename"));
+    let of = file
+        .ok()
+        .and_then(|file| Some(origin_of(file.extract().ok()?, ours(code.py()))));
+    let of = of.unwrap_or(Origin::Library);
+    if let Ok(mut known) = KNOWN.try_lock() {
+        let known = known.get_or_insert_with(HashMap::new);
+        if known.len() >= MOST_CODES {
+            known.clear();
+        }
+        known.insert(address, of);
+    }
+    of
+}
+
+fn origin_of(path: &str, ours: &str) -> Origin {
+    let short = shortened(path, ours);
+    let is_ours = !ours.is_empty() && path.starts_with(ours) && short.starts_with("greenlane/");
+    let libraries = ["site-packages/", "dist-packages/", "python3.", "bin/"];
+    let generated = short.starts_with('<') && !["<string>", "<stdin>"].contains(&short);
+    if is_ours {
+        Origin::Ours
+    } else if generated || libraries.iter().any(|library| short.starts_with(library)) {
+        Origin::Library
+    } else {
+        Origin::Application
+    }
+}
+
 /// Flags of code whose frames are coroutines' or asynchronous generators'; see `inspect`.
 const ASYNC: u32 = 0x80 | 0x100 | 0x200;
 
@@ -115,6 +256,11 @@ fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
             ffi::PyFrame_GetLineNumber(frame),
         )
     };
+    said_of(&code, line)
+}
+
+fn said_of(code: &Bound<'_, PyAny>, line: c_int) -> PyResult<String> {
+    let py = code.py();
     let function = code.getattr(intern!(py, "co_qualname"))?;
     let file = code.getattr(intern!(py, "co_filename"))?;
     let flags: u32 = code.getattr(intern!(py, "co_flags"))?.extract()?;

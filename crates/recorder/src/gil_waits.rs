@@ -42,6 +42,11 @@ pub fn got_from(state: usize) {
     GIVER.store(state, Ordering::Relaxed);
 }
 
+/// When a thread of a job last said that it waits for the GIL.
+pub fn waited_at_ns() -> u64 {
+    WAITED_AT_NS.load(Ordering::Relaxed)
+}
+
 /// A thread that was counted has the GIL.
 pub fn waited() {
     let fewer = |waiting: u32| Some(waiting.saturating_sub(1));

@@ -13,6 +13,7 @@
 //! | [`sampler`], [`alarm`], [`gil_waits`], [`frames`] | the native thread that looks where culprits are; what wakes it, for whom, and what it sees |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
 //! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
+//! | [`resource`] | who has the places of a pool while others wait for one |
 //! | [`cost`] | what all this costs |
 //! | [`switch`], [`pending`], [`known_threads`] | whether anything is recorded; from when on; on which threads |
 //!
@@ -34,6 +35,7 @@ mod live;
 mod names;
 mod pending;
 pub mod recorder;
+pub mod resource;
 mod ring;
 pub mod sampler;
 mod segments;
@@ -47,4 +49,4 @@ pub use calls::python;
 pub use greenlane_recording_format::event::{
     TURN_CHARGED, TURN_EXPRESS, TURN_SHARED, TURN_SKIPPED, TURN_TAKEN,
 };
-pub use strand::{stood_still, took_its_turn, waited_for_a_permit};
+pub use strand::{stood_still, timed_out, took_its_turn, waited_for_a_permit};

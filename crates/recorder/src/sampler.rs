@@ -20,10 +20,12 @@
 //! bear): [`sampler_stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
 
 use crate::alarm::{self, ASLEEP, LIGHTLY, TO_ITS_TIME};
-use crate::calls::gil;
+use crate::calls::gil::{self, Kept};
 use crate::desk::{self, desk};
 use crate::frames;
-use crate::gil_waits::{gil_waited_for, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS};
+use crate::gil_waits::{
+    gil_waited_for, waited_at_ns, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS,
+};
 use crate::names;
 use crate::pending;
 use crate::ring::{Ring, THREAD_EVENTS};
@@ -54,6 +56,9 @@ const IDLE_NS: u64 = 60_000_000;
 const UNEVEN_NS: u64 = 8_000_000;
 /// A slice of a loop longer than this keeps the others.
 const OVERDUE_NS: u64 = 10_000_000;
+/// Python code gives the GIL up after a switch interval, 5 ms, if it is asked for it: who keeps it for so long is in one
+/// call of C.
+const KEPT_NS: u64 = 25_000_000;
 /// A look stands for at most this.
 const LONGEST_NS: u64 = 1_000_000_000;
 /// A job's slice as long as this is looked at though nobody waits, so often.
@@ -394,6 +399,9 @@ impl Sampler {
             }
             Wanted::Nobody => return,
         };
+        if let Some((kept, ring)) = self.kept() {
+            return self.look_at_keeper(py, &kept, &ring);
+        }
         let now_ns = clock::monotonic_ns();
         let before_ns = std::mem::replace(&mut self.looked_ns, now_ns);
         let Some(ring) = ring.filter(|_| state != 0 && on()) else {
@@ -415,6 +423,41 @@ impl Sampler {
                 job: ring.job.load(Ordering::Relaxed),
                 weight_ns,
                 stack,
+                kept_ns: 0,
+            });
+        }
+    }
+
+    /// Who has kept the GIL since it was asked for it, and is where it did.
+    fn kept(&self) -> Option<(Kept, Arc<Ring>)> {
+        let kept = gil::kept();
+        if kept.ns() < KEPT_NS || !on() {
+            return None;
+        }
+        // Its slice is cut when it has the GIL again: a later one says nothing of the call.
+        let same = |ring: &Ring| {
+            let from_ns = ring.from_ns.load(Ordering::Relaxed);
+            from_ns != 0 && from_ns <= kept.to_ns
+        };
+        Some((kept, ring_of(kept.state, same)?))
+    }
+
+    /// One call of C, from the line that made it: one look for all of its time.
+    fn look_at_keeper(&mut self, py: Python<'_>, kept: &Kept, ring: &Ring) {
+        let now_ns = clock::monotonic_ns();
+        self.looked_ns = now_ns;
+        self.alone_ns = now_ns;
+        let somebody_waits = waited_at_ns() >= kept.from_ns
+            || ring.epoll_fd.load(Ordering::Relaxed) >= 0 && keeps_somebody(ring);
+        if let Some(stack) = self.stack_of(py, kept.state) {
+            SAMPLES.fetch_add(1, Ordering::Relaxed);
+            self.ring.push(Event::Stack {
+                at_ns: kept.to_ns,
+                unit: ring.unit.load(Ordering::Relaxed),
+                job: ring.job.load(Ordering::Relaxed),
+                weight_ns: if somebody_waits { kept.ns() } else { 0 },
+                stack,
+                kept_ns: kept.ns(),
             });
         }
     }

@@ -642,6 +642,8 @@ fn texts_of(event: &Event) -> [Text; 2] {
         Event::About { json, .. } => [json, 0],
         Event::Mark { what, .. } => [what, 0],
         Event::Parked { by, .. } => [by, 0],
+        Event::Contention { name, line, .. } => [name, line],
+        Event::Hold { line, .. } => [line, 0],
         _ => [0, 0],
     }
 }

@@ -8,12 +8,12 @@
 //!
 //! Tag 0 defines a text: its number, then UTF-8 up to the body's end.
 
-use super::event::{ArrivalClock, Event, Outcome, Text, UnitKind, WaitKind};
+use super::event::{ArrivalClock, Event, Outcome, ResourceKind, Text, UnitKind, WaitKind};
 
 /// The tag of a text's definition.
 pub const TEXT: u8 = 0;
 /// The last tag of an event.
-const LAST: u8 = 22;
+const LAST: u8 = 24;
 
 /// What one record says.
 #[derive(Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub enum Record<'a> {
     /// Number and text.
     Text(Text, &'a str),
     Event(Event),
-    /// A tag of a later version, or a wait of a kind of one.
+    /// A tag of a later version, or a wait or resource of a kind of one.
     Unknown(u8),
 }
 
@@ -29,7 +29,7 @@ pub enum Record<'a> {
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub struct Malformed(pub &'static str);
 
-const LATER_WAIT: Malformed = Malformed("a kind of wait");
+const LATER_KIND: Malformed = Malformed("a kind of wait or resource");
 
 /// Writes records behind each other.
 #[derive(Default)]
@@ -231,9 +231,10 @@ impl Encoder {
                 job,
                 weight_ns,
                 stack,
+                kept_ns,
             } => {
                 self.first(at_ns);
-                self.numbers(&[u64::from(unit), job, weight_ns, u64::from(stack)]);
+                self.numbers(&[u64::from(unit), job, weight_ns, u64::from(stack), kept_ns]);
                 11
             }
             Event::Process {
@@ -332,6 +333,40 @@ impl Encoder {
                 self.numbers(&[u64::from(unit), job, u64::from(how), u64::from(stops)]);
                 22
             }
+            Event::Contention {
+                from_ns,
+                to_ns,
+                unit,
+                job,
+                resource,
+                kind,
+                flags,
+                capacity,
+                name,
+                line,
+            } => {
+                self.first(from_ns);
+                self.time(to_ns);
+                self.numbers(&[u64::from(unit), job, u64::from(resource), kind as u64]);
+                self.numbers(&[u64::from(flags), u64::from(capacity)]);
+                self.numbers(&[u64::from(name), u64::from(line)]);
+                23
+            }
+            Event::Hold {
+                from_ns,
+                to_ns,
+                unit,
+                job,
+                resource,
+                flags,
+                line,
+            } => {
+                self.first(from_ns);
+                self.time(to_ns);
+                self.numbers(&[u64::from(unit), job, u64::from(resource)]);
+                self.numbers(&[u64::from(flags), u64::from(line)]);
+                24
+            }
             Event::About { at_ns, json } => {
                 self.first(at_ns);
                 self.plain(u64::from(json));
@@ -396,7 +431,7 @@ impl<'a> Decoder<'a> {
         }
         let at_ns = at_ns?;
         match event(tag, at_ns, &mut body) {
-            Err(LATER_WAIT) => Ok(Record::Unknown(tag)),
+            Err(LATER_KIND) => Ok(Record::Unknown(tag)),
             found => found.map(Record::Event),
         }
     }
@@ -567,6 +602,7 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             job: body.plain()?,
             weight_ns: body.plain()?,
             stack: body.small()?,
+            kept_ns: body.later()?,
         },
         12 => Event::Process {
             at_ns,
@@ -632,6 +668,27 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             how: body.tiny()?,
             stops: body.small()?,
         },
+        23 => Event::Contention {
+            from_ns,
+            to_ns: body.time()?,
+            unit: body.small()?,
+            job: body.plain()?,
+            resource: body.small()?,
+            kind: resource_kind(body.tiny()?)?,
+            flags: body.tiny()?,
+            capacity: body.small()?,
+            name: body.small()?,
+            line: body.small()?,
+        },
+        24 => Event::Hold {
+            from_ns,
+            to_ns: body.time()?,
+            unit: body.small()?,
+            job: body.plain()?,
+            resource: body.small()?,
+            flags: body.tiny()?,
+            line: body.small()?,
+        },
         _ => Event::Mark {
             at_ns,
             what: body.small()?,
@@ -657,7 +714,14 @@ fn wait_kind(number: u8) -> Result<WaitKind, Malformed> {
     use WaitKind::{Accept, Gil, Lock, Loop, Os, Permit, Pool, Stopped};
     let kinds = [Gil, Loop, Permit, Accept, Lock, Pool, Os, Stopped];
     let kind = kinds.get(usize::from(number)).copied();
-    kind.ok_or(LATER_WAIT)
+    kind.ok_or(LATER_KIND)
+}
+
+fn resource_kind(number: u8) -> Result<ResourceKind, Malformed> {
+    use ResourceKind::{Connections, Lock, Processes, Semaphore, Threads};
+    let kinds = [Connections, Threads, Semaphore, Lock, Processes];
+    let kind = kinds.get(usize::from(number)).copied();
+    kind.ok_or(LATER_KIND)
 }
 
 fn outcome(number: u8) -> Result<Outcome, Malformed> {

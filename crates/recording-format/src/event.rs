@@ -65,6 +65,20 @@ pub enum WaitKind {
     Queue = 10,
 }
 
+/// What has places that units wait for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum ResourceKind {
+    /// A pool of connections.
+    Connections = 0,
+    /// The threads of an executor or a limiter.
+    Threads = 1,
+    Semaphore = 2,
+    Lock = 3,
+    /// The processes of an executor.
+    Processes = 4,
+}
+
 /// How a client call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -80,6 +94,13 @@ pub const NO_JOB: u64 = 0;
 pub const HELD_THE_LOOP: u8 = 1;
 /// Bit of [`Event::Block`]`.flags`: `ready_ns` is the kernel's stamp or another exact moment, not a guess.
 pub const READY_EXACT: u8 = 2;
+/// Bit of [`Event::Block`]`.flags`: the caller's own time-out ended a wait for something that did not happen, as a sleep
+/// ends: nobody had what it waited for.
+pub const TIMED_OUT: u8 = 4;
+/// [`Event::Contention`]`.flags`: the wait ended without a place.
+pub const GAVE_UP: u8 = 1;
+/// [`Event::Hold`]`.flags`: it holds the place still.
+pub const HOLDS_STILL: u8 = 1;
 /// Bit of [`Event::Turn`]`.how`: the phase took a permit.
 pub const TURN_TAKEN: u8 = 1;
 /// Likewise: beside a holder whose phase is at least twice as long.
@@ -177,12 +198,14 @@ pub enum Event {
     },
     /// Where `unit` was while somebody waited: frames from the outermost to the innermost, each
     /// `function (file:line)`, a coroutine's after `async `, separated by `;`. Stands for `weight_ns` of its time.
+    /// `kept_ns`: until then it had kept the GIL for so long though it was asked for it, so in one call of C; 0 = not.
     Stack {
         at_ns: u64,
         unit: u32,
         job: u64,
         weight_ns: u64,
         stack: Text,
+        kept_ns: u64,
     },
     /// The process as a whole, once a second. `os_wait_ns`: its threads waited for a core, since the start.
     /// `lag_ns`: largest lateness of its loop since the last one. `loop_ns`: what a loop of fixed work took, by the CPU
@@ -254,6 +277,31 @@ pub enum Event {
         how: u8,
         stops: u32,
     },
+    /// `unit` waited for one of the `capacity` places of a resource (0 = not known). Its [`Event::Wait`] or
+    /// [`Event::Block`] says so, too. `line`: the application's frame that asked, as one of a stack.
+    Contention {
+        from_ns: u64,
+        to_ns: u64,
+        unit: u32,
+        job: u64,
+        resource: u32,
+        kind: ResourceKind,
+        flags: u8,
+        capacity: u32,
+        name: Text,
+        line: Text,
+    },
+    /// `unit` had a place of a resource while others waited for one. `line`: the application's frame that took it, of
+    /// threads the function that ran. With [`HOLDS_STILL`] it may be told again: the last one counts.
+    Hold {
+        from_ns: u64,
+        to_ns: u64,
+        unit: u32,
+        job: u64,
+        resource: u32,
+        flags: u8,
+        line: Text,
+    },
     /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
     About { at_ns: u64, json: Text },
     /// Recording was switched "on" or "off", or something happened that a reader should know.
@@ -276,7 +324,9 @@ impl Event {
             | Self::Running { unit, .. }
             | Self::Look { unit, .. }
             | Self::Answer { unit, .. }
-            | Self::Turn { unit, .. } => Some(unit),
+            | Self::Turn { unit, .. }
+            | Self::Contention { unit, .. }
+            | Self::Hold { unit, .. } => Some(unit),
             _ => None,
         }
     }
@@ -304,6 +354,8 @@ impl Event {
             | Self::Block { from_ns, to_ns, .. }
             | Self::Call { from_ns, to_ns, .. }
             | Self::Gc { from_ns, to_ns, .. }
+            | Self::Contention { from_ns, to_ns, .. }
+            | Self::Hold { from_ns, to_ns, .. }
             | Self::Parked { from_ns, to_ns, .. } => (from_ns, to_ns),
             Self::Running { from_ns, at_ns, .. } => (from_ns, at_ns),
         }

@@ -1,7 +1,7 @@
 //! Where each job's time went: CPU + I/O + wait + residual = latency, in whole nanoseconds.
 //!
 //! A job's units may do different things at one moment. Then the job computes if one of them does; else it waits if
-//! one of them could run; else it is in I/O if one of them is; else it waits for a lock, a pool or a queue; what no event
+//! one of them could run; else it is in I/O if one of them is; else it waits for a pool, a lock or a queue; what no event
 //! explains is residual. Among I/O that may have been over already counts before I/O that was not.
 
 use super::life::{Job, Life, Piece, State, NONE};
@@ -64,8 +64,8 @@ fn rank(state: State) -> u8 {
             kind,
             certain: true,
         } => 8 + IO_KINDS as u8 + kind,
-        State::Wait(WaitKind::Lock) => 8 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Pool) => 9 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Pool) => 8 + 2 * IO_KINDS as u8,
+        State::Wait(WaitKind::Lock) => 9 + 2 * IO_KINDS as u8,
         State::Wait(WaitKind::Queue) => 10 + 2 * IO_KINDS as u8,
         State::Wait(WaitKind::Parked) => 11 + 2 * IO_KINDS as u8,
     }
@@ -213,6 +213,37 @@ pub fn account_until(
     }
     sums.residual_ns = (end_ns - arrival_ns) - sums.explained_ns();
     sums
+}
+
+/// What a job did between two moments, or a unit without one: which of its pieces counts at each.
+pub fn moments(
+    life: &Life,
+    by_job: &ByJob,
+    (unit, job): (u32, u32),
+    from_ns: u64,
+    to_ns: u64,
+    mut tell: impl FnMut(&Piece, u64, u64),
+) {
+    let pieces: Vec<&Piece> = match (unit, job) {
+        (NONE, NONE) => return,
+        (unit, NONE) => life.pieces_of(unit).iter().collect(),
+        (_, job) => by_job.of(life, job).collect(),
+    };
+    let parts: Vec<Part> = pieces
+        .iter()
+        .enumerate()
+        .map(|(number, piece)| Part {
+            from_ns: piece.from_ns.max(from_ns),
+            to_ns: piece.to_ns.min(to_ns),
+            unit: piece.unit,
+            state: piece.state,
+            by: number as u32,
+        })
+        .filter(|part| part.from_ns < part.to_ns)
+        .collect();
+    sweep(&parts, |part, from_ns, to_ns| {
+        tell(pieces[part.by as usize], from_ns, to_ns)
+    });
 }
 
 /// Which of the parts counts at each moment.

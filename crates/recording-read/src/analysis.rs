@@ -11,6 +11,7 @@ use super::ending::{unfinished, End, UnfinishedRow};
 use super::life::{Block, Life, State, NONE};
 use super::parts::{PartEvents, Parts};
 use super::read::{Scan, Skipped, Texts, Unreadable};
+use super::resources::{self, Doing, Found, ResourceRow};
 use super::who::Who;
 use super::{elsewhere, unseen};
 use greenlane_recording_format::event::{
@@ -116,6 +117,16 @@ pub struct HeldRow {
     pub longest_ns: u64,
 }
 
+/// How often a culprit was seen at one place, and what that stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    pub ns: u64,
+    pub looks: u64,
+    /// Of them, at the end of one call of C that kept the GIL, and the longest of those.
+    pub calls: u64,
+    pub longest_call_ns: u64,
+}
+
 /// How often one job was looked at while it computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookRow {
@@ -192,14 +203,16 @@ pub struct Analysis<'a> {
     pub held: Vec<HeldRow>,
     /// By process; those that ran first.
     pub unfinished: Vec<UnfinishedRow>,
-    /// (culprit, stack, ns, looks)
-    pub stacks: Vec<(Text, Text, u64, u64)>,
+    /// (culprit, stack, looks)
+    pub stacks: Vec<(Text, Text, Looks)>,
     /// By process and job; of jobs that were looked at.
     pub looks: Vec<LookRow>,
     /// By process and job, of jobs that were looked at.
     pub own: Vec<OwnRow>,
     /// By route, of those whose phases were heavy.
     pub turns: Vec<(Text, TurnRow)>,
+    /// Most waited for first.
+    pub resources: Vec<(resources::Key, ResourceRow)>,
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
     /// By process and part; of a large recording those that were asked for last, the last one at the end.
@@ -224,9 +237,9 @@ struct Own<'a> {
 struct Sums {
     rows: HashMap<(Text, u8, u32), BlameRow>,
     held: BTreeMap<(Text, Text, Text), HeldRow>,
-    /// (ns, looks)
-    stacks: BTreeMap<(Text, Text), (u64, u64)>,
+    stacks: BTreeMap<(Text, Text), Looks>,
     turns: HashMap<Text, TurnRow>,
+    resources: HashMap<resources::Key, ResourceRow>,
 }
 
 /// Where it is known who was to blame for a wait.
@@ -236,6 +249,7 @@ enum Place {
     Gil,
     Workers,
     Pool,
+    Resource(u32),
     Nowhere,
 }
 
@@ -267,6 +281,7 @@ impl<'a> Analysis<'a> {
             looks: Vec::new(),
             own: Vec::new(),
             turns: Vec::new(),
+            resources: Vec::new(),
             samples: Vec::new(),
             kept: Vec::new(),
             culprits,
@@ -358,6 +373,7 @@ impl<'a> Analysis<'a> {
             }
         };
         let mut life = Life::new(&read.events);
+        life.resources = Found::of(&read.events, &read.own, &life);
         let (pieces, starts) = (&mut life.pieces, &mut life.starts);
         unseen::tell_apart(&read.events, &life.units, pieces, starts);
         let answered = elsewhere::tell_apart(&read.events, &life.jobs, &life.units, pieces, starts);
@@ -472,6 +488,7 @@ impl<'a> Analysis<'a> {
                     job,
                     weight_ns,
                     stack,
+                    kept_ns,
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
                     if job != 0 && (own.jobs)(job) {
@@ -488,7 +505,10 @@ impl<'a> Analysis<'a> {
                         (None, None) => self.texts.number("unknown"),
                     };
                     let sum = sums.stacks.entry((culprit, stack)).or_default();
-                    *sum = (sum.0.saturating_add(weight_ns), sum.1 + 1);
+                    sum.ns = sum.ns.saturating_add(weight_ns);
+                    sum.looks += 1;
+                    sum.calls += u64::from(kept_ns > 0);
+                    sum.longest_call_ns = sum.longest_call_ns.max(kept_ns);
                 }
                 Event::Look {
                     at_ns,
@@ -570,6 +590,16 @@ impl<'a> Analysis<'a> {
         stacks
     }
 
+    /// What a holder of a place did, as one text.
+    pub fn doing(&mut self, what: Doing) -> Text {
+        match what {
+            Doing::Nothing => 0,
+            Doing::Call(operation, upstream) => self.called(operation, upstream, 0),
+            Doing::Block(call, peer, kind) => self.called(call, peer, kind),
+            Doing::Wait(kind) => self.texts.number(wait_name(kind)),
+        }
+    }
+
     /// What was called, and whom, as one text.
     fn called(&mut self, call: Text, peer: Text, kind: u8) -> Text {
         if peer == 0 && call != 0 {
@@ -615,7 +645,7 @@ impl<'a> Analysis<'a> {
             let route = names.routes[number];
             computed_in(&mut self.own[looked_at..], job.id, route, account.cpu_ns);
             for wait in &waits {
-                let place = place(life, wait);
+                let place = place(life, who, number as u32, wait);
                 by_victim
                     .entry((route, wait.kind as u8, place))
                     .or_default()
@@ -668,6 +698,8 @@ impl<'a> Analysis<'a> {
             });
         }
         lengths(who, by_victim, sums);
+        let unknown = self.culprits.get(self.culprits.unknown).0;
+        resources::add_rows(life, by_job, names, unknown, &mut sums.resources);
     }
 
     /// Sorts what was collected.
@@ -698,10 +730,17 @@ impl<'a> Analysis<'a> {
         let stacks = sums
             .stacks
             .into_iter()
-            .map(|((culprit, stack), (ns, looks))| (culprit, stack, ns, looks));
+            .map(|((culprit, stack), looks)| (culprit, stack, looks));
         self.stacks = stacks.collect();
         self.stacks.sort_by(|one, other| {
-            let key = |row: &(Text, Text, u64, u64)| (u64::MAX - row.2, text(row.0), text(row.1));
+            let key = |row: &(Text, Text, Looks)| (u64::MAX - row.2.ns, text(row.0), text(row.1));
+            key(one).cmp(&key(other))
+        });
+        self.resources = sums.resources.into_iter().collect();
+        self.resources.sort_by(|one, other| {
+            let key = |row: &(resources::Key, ResourceRow)| {
+                (u64::MAX - row.1.ns, row.0 .0, text(row.0 .1), row.0 .2)
+            };
             key(one).cmp(&key(other))
         });
         self.turns = sums.turns.into_iter().collect();
@@ -782,7 +821,11 @@ impl<'a> Analysis<'a> {
                         from_ns,
                         to_ns,
                     };
-                    ("wait", wait_name(kind as u8), self.instead(kept, &wait))
+                    (
+                        "wait",
+                        wait_name(kind as u8),
+                        self.instead(kept, number, &wait),
+                    )
                 }
             };
             segments.push(SegmentRow {
@@ -826,7 +869,7 @@ impl<'a> Analysis<'a> {
             wait.from_ns = wait.from_ns.max(from_ns);
             wait.to_ns = wait.to_ns.min(to_ns);
             if wait.from_ns < wait.to_ns {
-                let at = place(&kept.life, &wait);
+                let at = place(&kept.life, &kept.who, number, &wait);
                 charge(&kept.who, at, &wait, &self.culprits, &mut tally);
             }
         }
@@ -841,11 +884,11 @@ impl<'a> Analysis<'a> {
     }
 
     /// Who ran most of a wait.
-    fn instead(&self, kept: &Kept, wait: &Waited) -> Text {
+    fn instead(&self, kept: &Kept, job: u32, wait: &Waited) -> Text {
         let mut tally = Tally::new(self.culprits.len());
         charge(
             &kept.who,
-            place(&kept.life, wait),
+            place(&kept.life, &kept.who, job, wait),
             wait,
             &self.culprits,
             &mut tally,
@@ -889,8 +932,15 @@ impl Tally {
     }
 }
 
-fn place(life: &Life, wait: &Waited) -> Place {
+fn place(life: &Life, who: &Who, job: u32, wait: &Waited) -> Place {
     let unit = &life.units[wait.unit as usize];
+    let resource = match wait.kind {
+        WaitKind::Pool | WaitKind::Lock => who.resources.waited_for(job, wait.from_ns, wait.to_ns),
+        _ => None,
+    };
+    if let Some(resource) = resource {
+        return Place::Resource(resource);
+    }
     match wait.kind {
         WaitKind::Gil | WaitKind::Permit | WaitKind::Stopped => Place::Gil,
         WaitKind::Loop => Place::Loop(unit.thread),
@@ -909,6 +959,7 @@ fn turns(who: &Who, place: Place) -> Option<&Turns> {
         Place::Gil => Some(&who.gil),
         Place::Workers => Some(&who.workers),
         Place::Pool => Some(&who.pool),
+        Place::Resource(number) => who.resources.turns(number),
         Place::Nowhere => None,
     }
 }
@@ -1080,6 +1131,11 @@ pub fn io_name(kind: u8) -> &'static str {
         "host",
     ];
     names[usize::from(kind).min(names.len() - 1)]
+}
+
+/// What `rows.py` calls a kind of resource.
+pub fn resource_name(kind: u8) -> &'static str {
+    ["connections", "threads", "semaphore", "lock", "processes"][usize::from(kind)]
 }
 
 /// What `rows.py` calls a clock.

@@ -4,7 +4,9 @@ use super::analysis::{Analysis, LookRow};
 use super::read::{Scan, Skipped, Texts, Unreadable};
 use greenlane_recording_format::chunk::{frame, Header, HEADER, MAGIC};
 use greenlane_recording_format::codec::{Decoder, Encoder, Record};
-use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, UnitKind, WaitKind};
+use greenlane_recording_format::event::{
+    ArrivalClock, Event, Outcome, ResourceKind, UnitKind, WaitKind,
+};
 
 /// Numbers that look random and are the same in each run (xorshift64).
 struct Numbers(u64);
@@ -345,7 +347,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
     let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
     let text = numbers.below(9) as u32;
     let thread = numbers.below(3) as u32;
-    match numbers.below(22) {
+    match numbers.below(24) {
         0 => Event::Unit {
             at_ns,
             unit,
@@ -426,6 +428,7 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             job,
             weight_ns: second_ns,
             stack: text,
+            kept_ns: third_ns,
         },
         15 => Event::Mark { at_ns, what: text },
         16 => Event::Cost {
@@ -462,6 +465,27 @@ fn hostile_event(numbers: &mut Numbers) -> Event {
             withheld_ns: third_ns,
         },
         20 => Event::Answer { at_ns, unit },
+        22 => Event::Contention {
+            from_ns: at_ns,
+            to_ns: second_ns,
+            unit,
+            job,
+            resource: numbers.below(3) as u32,
+            kind: ResourceKind::Connections,
+            flags: third_ns as u8,
+            capacity: fourth_ns as u32,
+            name: text,
+            line: text,
+        },
+        23 => Event::Hold {
+            from_ns: at_ns,
+            to_ns: second_ns,
+            unit,
+            job,
+            resource: numbers.below(3) as u32,
+            flags: third_ns as u8,
+            line: text,
+        },
         21 => Event::Turn {
             at_ns,
             unit,

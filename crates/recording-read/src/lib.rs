@@ -23,6 +23,7 @@ pub mod ending;
 pub mod life;
 pub mod parts;
 pub mod read;
+pub mod resources;
 mod unseen;
 pub mod who;
 

@@ -5,8 +5,9 @@
 //! that used no CPU was off the core; where in the slice that was nobody knows, so it stands at the end of each
 //! [`QUANTUM_NS`] of it.
 
+use super::resources::Found;
 use greenlane_recording_format::event::{
-    ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP,
+    ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP, TIMED_OUT,
 };
 use std::collections::{BinaryHeap, HashMap};
 
@@ -18,6 +19,7 @@ const MOST_QUANTA: u64 = 64;
 pub const NONE: u32 = u32::MAX;
 
 /// Numbers of `phase.Kind` that are not I/O: they end when something else of the process lets them.
+const SLEEP: u8 = 4;
 const LOCK: u8 = 5;
 const QUEUE: u8 = 6;
 const FUTURE: u8 = 7;
@@ -134,6 +136,8 @@ pub struct Life {
     pub blocks: Vec<Block>,
     /// By job: when it was held back before its first instruction, and by what.
     pub parked: HashMap<u32, Vec<(u64, u64, Text)>>,
+    /// What is said of pools and others that have places.
+    pub resources: Found,
     /// By unit, then by time.
     pub pieces: Vec<Piece>,
     /// Where the pieces of each unit begin; one more than units.
@@ -564,6 +568,14 @@ impl Life {
             WaitKind::Os
         };
         let (blocked, perhaps) = match kind {
+            // Its own time-out ended it: it has slept.
+            LOCK | QUEUE if flags & TIMED_OUT != 0 => {
+                let slept = State::Io {
+                    kind: SLEEP,
+                    certain: true,
+                };
+                (slept, slept)
+            }
             LOCK | QUEUE => (State::Wait(WaitKind::Lock), State::Wait(WaitKind::Lock)),
             FUTURE => (State::Wait(WaitKind::Pool), State::Wait(WaitKind::Pool)),
             kind => {

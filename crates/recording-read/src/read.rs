@@ -438,6 +438,11 @@ fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
         Event::About { json, .. } => new(json),
         Event::Mark { what, .. } => new(what),
         Event::Parked { by, .. } => new(by),
+        Event::Contention { name, line, .. } => {
+            new(name);
+            new(line);
+        }
+        Event::Hold { line, .. } => new(line),
         Event::JobClose { .. }
         | Event::Attach { .. }
         | Event::Slice { .. }

@@ -4,6 +4,7 @@ use super::account::window;
 use super::blame::{add, shared, Candidate, Turn, Turns, MOST_TOGETHER};
 use super::culprits::{Culprits, Names};
 use super::life::{Life, Piece, State, NONE};
+use super::resources::Resources;
 use greenlane_recording_format::event::WaitKind;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -18,6 +19,8 @@ pub struct Who {
     pub workers: Turns,
     /// Whose work threads had that run no loop, blocked or not: others wait for one of them. Else as `gil`.
     pub pool: Turns,
+    /// Who had the places of pools that are known.
+    pub resources: Resources,
     /// Length of each uninterrupted stretch of work, ns.
     pub spans: Vec<u64>,
 }
@@ -113,12 +116,15 @@ impl Who {
             .filter(|(thread, _)| looping.contains(thread))
             .map(|(&thread, occupied)| (thread, Turns::new(on_thread(occupied, &gil, culprits))))
             .collect();
+        let mut spans = spans.lengths;
+        let resources = Resources::new(life, names, culprits, &mut spans);
         Self {
             loops,
             gil,
             workers,
             pool,
-            spans: spans.lengths,
+            resources,
+            spans,
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use greenlane_recording_format::chunk::{frame, Header};
 use greenlane_recording_format::codec::Encoder;
-use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, Text, UnitKind, WaitKind};
+use greenlane_recording_format::event::{
+    ArrivalClock, Event, Outcome, ResourceKind, Text, UnitKind, WaitKind,
+};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -268,6 +270,7 @@ impl Fields<'_, '_> {
                 job: self.get("job")?,
                 weight_ns: self.get("weight_ns")?,
                 stack: self.text("stack")?,
+                kept_ns: self.maybe("kept_ns")?.unwrap_or(0),
             },
             "process" => Event::Process {
                 at_ns: self.get("at_ns")?,
@@ -315,6 +318,36 @@ impl Fields<'_, '_> {
                 job: self.get("job")?,
                 how: self.small("how")?,
                 stops: self.small("stops")?,
+            },
+            "contention" => Event::Contention {
+                from_ns: self.get("from_ns")?,
+                to_ns: self.get("to_ns")?,
+                unit: self.small("unit")?,
+                job: self.get("job")?,
+                resource: self.small("resource")?,
+                kind: self.choice(
+                    "kind",
+                    &[
+                        ResourceKind::Connections,
+                        ResourceKind::Threads,
+                        ResourceKind::Semaphore,
+                        ResourceKind::Lock,
+                        ResourceKind::Processes,
+                    ],
+                )?,
+                flags: self.small("flags")?,
+                capacity: self.small("capacity")?,
+                name: self.text("name")?,
+                line: self.text("line")?,
+            },
+            "hold" => Event::Hold {
+                from_ns: self.get("from_ns")?,
+                to_ns: self.get("to_ns")?,
+                unit: self.small("unit")?,
+                job: self.get("job")?,
+                resource: self.small("resource")?,
+                flags: self.small("flags")?,
+                line: self.text("line")?,
             },
             "about" => Event::About {
                 at_ns: self.get("at_ns")?,

@@ -4,7 +4,7 @@ use crate::mapped::{self, Mapped};
 use greenlane_recording_format::event::{Event, Text};
 use greenlane_recording_read::account::{Account, IO_KINDS, WAIT_KINDS};
 use greenlane_recording_read::analysis::{
-    clock_name, io_name, outcome_name, wait_name, Analysis, JobRow, ProcessRow,
+    clock_name, io_name, outcome_name, resource_name, wait_name, Analysis, JobRow, ProcessRow,
 };
 use greenlane_recording_read::read::{Release, Scan, Unreadable};
 use pyo3::exceptions::{PyOSError, PyValueError};
@@ -238,8 +238,15 @@ impl Recording {
     fn stacks<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for index in 0..self.analysis.stacks.len() {
-            let (culprit, stack, ns, looks) = self.analysis.stacks[index];
-            list.append((self.text(py, culprit), self.text(py, stack), ns, looks))?;
+            let (culprit, stack, looks) = self.analysis.stacks[index];
+            list.append((
+                self.text(py, culprit),
+                self.text(py, stack),
+                looks.ns,
+                looks.looks,
+                looks.calls,
+                looks.longest_call_ns,
+            ))?;
         }
         Ok(list)
     }
@@ -269,6 +276,57 @@ impl Recording {
                 row.stops,
                 row.skipped,
             ))?;
+        }
+        Ok(list)
+    }
+
+    fn resources<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for index in 0..self.analysis.resources.len() {
+            let ((kind, name, capacity), row) = self.analysis.resources[index].clone();
+            let victims: Vec<_> = most_first(row.victims.into_values(), |victim| victim.ns)
+                .into_iter()
+                .map(|victim| {
+                    let names = (self.text(py, victim.route), self.text(py, victim.line));
+                    (
+                        names.0,
+                        names.1,
+                        victim.waits,
+                        victim.ns,
+                        victim.longest_ns,
+                        victim.gave_up,
+                    )
+                })
+                .collect();
+            let mut holders = Vec::new();
+            for holder in most_first(row.holders.into_values(), |holder| holder.ns) {
+                let meanwhile: Vec<_> = most_first(holder.meanwhile.into_iter(), |did| did.2)
+                    .into_iter()
+                    .map(|(state, what, ns)| {
+                        let what = self.analysis.doing(what);
+                        (state, self.text(py, what), ns)
+                    })
+                    .collect();
+                holders.push((
+                    self.text(py, holder.route),
+                    self.text(py, holder.line),
+                    holder.holds,
+                    holder.ns,
+                    holder.held_ns,
+                    holder.longest_ns,
+                    meanwhile,
+                ));
+            }
+            let fields = (
+                resource_name(kind),
+                self.text(py, name),
+                capacity,
+                row.waits,
+                row.ns,
+                row.longest_ns,
+                row.gave_up,
+            );
+            list.append((fields, victims, holders))?;
         }
         Ok(list)
     }
@@ -375,6 +433,12 @@ impl Recording {
         ];
         PyTuple::new(py, fields)
     }
+}
+
+fn most_first<T>(rows: impl Iterator<Item = T>, ns: impl Fn(&T) -> u64) -> Vec<T> {
+    let mut rows: Vec<T> = rows.collect();
+    rows.sort_by_key(|row| u64::MAX - ns(row));
+    rows
 }
 
 /// The number of its trace, of 128 bits; 0 = none.

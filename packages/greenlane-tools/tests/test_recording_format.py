@@ -72,7 +72,44 @@ EVENTS: list[tuple[str, dict[str, int | str]]] = [
     ("traced", {"at_ns": START_NS, "job": 2, "trace_high": 2**64 - 1, "trace_low": 2**63, "span": 2**64 - 1}),
     ("look", {"at_ns": START_NS + 1, "unit": 1, "job": 2**40, "weight_ns": 2 * 10**7, "free": 1}),
     ("gc", {"from_ns": START_NS, "to_ns": START_NS + 1, "unit": 1, "generation": 2}),
-    ("stack", {"at_ns": START_NS, "unit": 1, "job": 2, "weight_ns": 10**7, "stack": "a (b.py:1);c (d.py:2)"}),
+    (
+        "stack",
+        {
+            "at_ns": START_NS,
+            "unit": 1,
+            "job": 2,
+            "weight_ns": 10**7,
+            "stack": "a (b.py:1);c (d.py:2)",
+            "kept_ns": 2**40,
+        },
+    ),
+    (
+        "contention",
+        {
+            "from_ns": START_NS,
+            "to_ns": START_NS + 2**33,
+            "unit": 1,
+            "job": 2**40,
+            "resource": 3,
+            "kind": 4,
+            "flags": 1,
+            "capacity": 2**31,
+            "name": "QueuePool to db:1",
+            "line": "page (app.py:3)",
+        },
+    ),
+    (
+        "hold",
+        {
+            "from_ns": START_NS,
+            "to_ns": START_NS + 7,
+            "unit": 1,
+            "job": 2,
+            "resource": 3,
+            "flags": 1,
+            "line": "report (app.py:7)",
+        },
+    ),
     (
         "process",
         {

@@ -33,6 +33,32 @@ pub fn direct() -> Option<u8> {
     within(1)
 }
 
+/// Whether this call is `threading`'s way to wait for an event or for something in a queue: nobody has what it waits for.
+/// A semaphore's way is the same, and its places are held by others.
+pub fn wait_for_an_event() -> bool {
+    // SAFETY: the thread is attached: this is within a call. Borrowed, or null; the one behind it is ours.
+    unsafe {
+        let waits = ffi::PyEval_GetFrame();
+        if waits.is_null() || !is_function(waits, "Condition.wait") {
+            return false;
+        }
+        let asks = ffi::PyFrame_GetBack(waits);
+        let of_semaphore = !asks.is_null() && is_function(asks, "Semaphore.acquire");
+        ffi::Py_XDECREF(asks.cast());
+        !of_semaphore
+    }
+}
+
+unsafe fn is_function(frame: *mut ffi::PyFrameObject, name: &str) -> bool {
+    // SAFETY: a frame, with the GIL.
+    unsafe {
+        let py = Python::assume_attached();
+        let code = Bound::from_owned_ptr(py, ffi::PyFrame_GetCode(frame).cast());
+        let is = |qualname: Bound<'_, PyAny>| qualname.extract::<&str>().is_ok_and(|is| is == name);
+        code.getattr(pyo3::intern!(py, "co_qualname")).is_ok_and(is)
+    }
+}
+
 fn within(most: usize) -> Option<u8> {
     // Not held while frames are made: that may collect garbage, and a finalizer may come here again.
     let known = KNOWN

@@ -106,7 +106,12 @@ impl LockRule {
             phase::around(
                 callers::kind_or(LOCK),
                 || call.pass(),
-                |result| self.note(call, result, 1),
+                |result| {
+                    self.note(call, result, 1);
+                    if result == ffi::Py_False() && callers::wait_for_an_event() {
+                        greenlane_recorder::timed_out();
+                    }
+                },
             )
         }
     }

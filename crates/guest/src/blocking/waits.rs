@@ -111,7 +111,16 @@ impl Rule for Wait {
                 },
                 _ => callers::kind_or(self.kind),
             };
-            phase::around(kind, || call.pass(), |_| ())
+            phase::around(
+                kind,
+                || call.pass(),
+                |result| {
+                    // A queue's `get` that raises: it is empty still.
+                    if result.is_null() && matches!(self.when, When::Says(true)) {
+                        greenlane_recorder::timed_out();
+                    }
+                },
+            )
         }
     }
 }

@@ -47,6 +47,27 @@ thread_local! {
     static PENDING: Cell<(u64, u64, bool)> = const { Cell::new((0, 0, false)) };
     static SAMPLER: Cell<bool> = const { Cell::new(false) };
     static AT_ONCE: Cell<bool> = const { Cell::new(false) };
+    static KEEPING: Cell<(Kept, Kept)> = const { Cell::new((NOBODY, NOBODY)) };
+}
+
+/// Who had the GIL without a pause while the sampler waited for it: state, from, to.
+#[derive(Clone, Copy)]
+pub struct Kept {
+    pub state: usize,
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
+const NOBODY: Kept = Kept {
+    state: 0,
+    from_ns: 0,
+    to_ns: 0,
+};
+
+impl Kept {
+    pub fn ns(&self) -> u64 {
+        self.to_ns - self.from_ns
+    }
 }
 
 /// Conditions in these bytes are the GIL's.
@@ -65,6 +86,29 @@ pub fn is_sampler() {
 /// interval.
 pub fn at_once(now: bool) {
     AT_ONCE.set(now);
+    KEEPING.set((NOBODY, NOBODY));
+}
+
+/// Who kept the GIL for longest since [`at_once`] while the calling thread, the sampler's, asked for it.
+pub fn kept() -> Kept {
+    KEEPING.get().1
+}
+
+/// The sampler waits for what `state` has.
+fn keeps(state: usize, from_ns: u64, to_ns: u64) {
+    let (mut now, mut longest) = KEEPING.get();
+    if now.state != state || now.to_ns + SAME_NS < from_ns {
+        now = Kept {
+            state,
+            from_ns,
+            to_ns,
+        };
+    }
+    now.to_ns = to_ns;
+    if now.ns() >= longest.ns() {
+        longest = now;
+    }
+    KEEPING.set((now, longest));
 }
 
 /// `until`, or a moment from now if that is earlier, on the clock that `until` is of.
@@ -173,9 +217,12 @@ pub unsafe fn wait_until(
         if SAMPLER.get() {
             let shortened = soon(*until);
             let until = if AT_ONCE.get() { &shortened } else { until };
+            let known = LAYOUT.load(Ordering::Relaxed) == KNOWN;
+            let (has_it, from_ns) = (holder(address), clock::monotonic_ns());
             let result = real(condition, mutex, until);
-            if LAYOUT.load(Ordering::Relaxed) == KNOWN {
+            if known {
                 gil_waits::got_from(holder(address));
+                keeps(has_it, from_ns, clock::monotonic_ns());
             }
             return result;
         }

@@ -5,7 +5,7 @@ use super::loops::loop_polled;
 use super::slices::{BLOCKED_NS, CPU_LOOK_NS, HELD_NS};
 use super::state::{known, mine, wanted};
 use greenlane_process::clock;
-use greenlane_recording_format::event::{Text, HELD_THE_LOOP, READY_EXACT};
+use greenlane_recording_format::event::{Text, HELD_THE_LOOP, READY_EXACT, TIMED_OUT};
 use std::sync::atomic::Ordering;
 
 /// As [`BLOCKED_NS`], for libc calls outside of the probes' calls.
@@ -23,6 +23,7 @@ pub fn leave(kind: u8) {
     if strand.away == 1 {
         strand.left_ns = clock::monotonic_ns();
         strand.left_kind = kind;
+        strand.timed_out = false;
         strand.called_ns = 0;
         strand.returned_ns = 0;
         strand.read_ns = 0;
@@ -89,11 +90,19 @@ pub fn enter() {
     let kind = strand.left_kind;
     strand.end(left_ns, gil_at_left_ns);
     let flags = if known_ns == ready_ns { READY_EXACT } else { 0 }
-        | if strand.is_loop { HELD_THE_LOOP } else { 0 };
+        | if strand.is_loop { HELD_THE_LOOP } else { 0 }
+        | if strand.timed_out { TIMED_OUT } else { 0 };
     let back_ns = std::mem::take(&mut strand.back_ns).clamp(ready_ns, now_ns);
     let moments = (left_ns, known_ns, ready_ns, back_ns);
     strand.block(moments, (kind, flags, 0), gil_ns);
     strand.came(read_ns);
+}
+
+/// What the unit has waited for since [`leave`] did not happen: the time-out that it chose is over.
+pub fn timed_out() {
+    if let Some(mut strand) = known() {
+        strand.timed_out = true;
+    }
 }
 
 /// A redirected libc call of this thread begins: it may block, so nobody should say that the thread runs.

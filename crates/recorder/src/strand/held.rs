@@ -73,6 +73,7 @@ extern "C" fn look(_nothing: *mut c_void) -> c_int {
             job: JOB.load(Ordering::Relaxed),
             weight_ns: to_ns.saturating_sub(FROM_NS.load(Ordering::Relaxed)),
             stack: names::text(&stack),
+            kept_ns: 0,
         });
     }
     0

@@ -38,6 +38,13 @@ pub fn with_unit<T>(look: impl FnOnce(&mut Unit) -> T) -> Option<T> {
     Some(look(unit))
 }
 
+/// The running unit's last wait for a place of a pool, (from, to); zeros = none since it was last asked for.
+pub fn take_pool_wait() -> (u64, u64) {
+    known()
+        .and_then(|mut strand| strand.current())
+        .map_or((0, 0), |unit| std::mem::take(&mut unit.pool_wait))
+}
+
 /// The running unit works for `job` from now on; the one it worked for before.
 pub fn attach(job: u64) -> u64 {
     attach_at(job, clock::monotonic_ns())

@@ -30,8 +30,10 @@ mod turns;
 mod unit;
 mod waits;
 
-pub use blocking::{begin_here, blocked, calling, connected, enter, leave, waits_for_lock};
-pub use job::{attach, attach_at, running, spent, with_unit};
+pub use blocking::{
+    begin_here, blocked, calling, connected, enter, leave, timed_out, waits_for_lock,
+};
+pub use job::{attach, attach_at, running, spent, take_pool_wait, with_unit};
 pub use loops::{
     enter_loop, is_loop, last_poll_ns, last_stamp, leave_loop, loop_polled, poll_bracket,
     thread_polled, waits_by,

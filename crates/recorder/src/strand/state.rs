@@ -40,6 +40,7 @@ pub(super) struct Strand {
     pub(super) away: u32,
     pub(super) left_ns: u64,
     pub(super) left_kind: u8,
+    pub(super) timed_out: bool,
     pub(super) gil_at_left_ns: u64,
     /// When the first libc call since `leave` began, and GIL waits by then: until then the thread gave the GIL away, and
     /// the thread that got it may have got the core too.
@@ -236,6 +237,7 @@ fn make() -> Option<Held> {
         away: 0,
         left_ns: 0,
         left_kind: 0,
+        timed_out: false,
         gil_at_left_ns: 0,
         called_ns: 0,
         gil_at_called_ns: 0,

@@ -40,6 +40,9 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
     let (unit, job) = match strand.current() {
         Some(unit) => {
             unit.spent.waited(kind, to_ns.saturating_sub(from_ns));
+            if kind == WaitKind::Pool {
+                unit.pool_wait = (from_ns, to_ns);
+            }
             (unit.id, unit.job)
         }
         None => (strand.own_id, NO_JOB),

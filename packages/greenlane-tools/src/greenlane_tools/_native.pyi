@@ -68,7 +68,7 @@ class Recording:
     def costs(self) -> list[tuple[int, int, int, int, int, int]]:
         """Give (process, at, events, ns a thousand of them, writer's ns, sampler's ns) as each process said last."""
 
-    def stacks(self) -> list[tuple[str, str, int, int]]:
+    def stacks(self) -> list[tuple[str, str, int, int, int, int]]:
         """Give a Stack for each (culprit, stack), most ns first."""
 
     def own(self) -> list[tuple[int, int, str, str, int, int]]:
@@ -76,6 +76,9 @@ class Recording:
 
     def turns(self) -> list[tuple[str, int, int, int, int, int, int]]:
         """Rows of `rows.Turns`."""
+
+    def resources(self) -> list[tuple[tuple[str, str, int, int, int, int, int], list[Any], list[Any]]]:
+        """Give the fields of a Resource, of its ResourceVictims and of its ResourceHolders, for each resource."""
 
     def looks(self) -> list[tuple[int, int, int, int, int]]:
         """Give a Look for each job that was looked at while it computed, by process and job."""

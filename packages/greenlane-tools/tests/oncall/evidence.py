@@ -26,6 +26,8 @@ class Evidence:
     output: str
     file: Path
     rows: list[Row]
+    #: What the report begins with.
+    verdict: Row
 
     def view(self, name: str, /, **wanted: object) -> list[Row]:
         """Rows of one view, with these values."""
@@ -60,7 +62,8 @@ def gathered(name: str, file: Path) -> Evidence:
     """Runs the situation under `greenlane record`, then `greenlane report --json`."""
     seen = run(SITUATIONS[name], file)
     assert file.exists(), seen.output
-    return Evidence(seen.clients, seen.output, file, json.loads(report(file, "--json"))["rows"])
+    document = json.loads(report(file, "--json"))
+    return Evidence(seen.clients, seen.output, file, document["rows"], document["verdict"])
 
 
 def report(file: Path, *options: str) -> str:

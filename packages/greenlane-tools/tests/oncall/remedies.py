@@ -1,23 +1,19 @@
 """What ends the trouble of a situation, as one can type it, and by which figure that is seen: before and after.
 
-    python -m tests.oncall.remedies [--estimates] [QUESTION …]
+    python -m tests.oncall.remedies [QUESTION …]
 
-measures them, unrecorded, and prints a line each. --estimates: of those that only take permits, what the report of a
-recording had estimated beside what came.
+measures them, unrecorded, and prints a line each.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from tests.oncall.evidence import report
 from tests.oncall.load import Clients, after, together
 from tests.oncall.situation import SITUATIONS, Scene, Seen, Situation, run
 
@@ -203,30 +199,8 @@ def _begun(situation: Situation) -> Callable[[Clients, Scene], None]:
     return load
 
 
-def _estimates(questions: list[int]) -> None:
-    """p99 with permits, by the recording of the service as it was, and as it came; s."""
-    print("question     now   low about  high   came  came by about  route")
-    for question in questions:
-        remedy = REMEDIES[question]
-        if remedy.said != _WORKER or remedy.unit != "s":
-            continue
-        route = f"GET {remedy.path}"
-        with tempfile.TemporaryDirectory(prefix="remedies-") as folder:
-            file = Path(folder, "before.glr")
-            run(replace(remedy.before, load=_begun(remedy.before)), file)
-            rows = json.loads(report(file, "--json"))["rows"]
-        (gain,) = [row for row in rows if row["view"] == "gain" and row["route"] == route]
-        _, came = measured(remedy)
-        low, about, high = (gain[f"p99_predicted{part}_ms"] / 1000 for part in ("_low", "", "_high"))
-        print(f"{question:>8} {gain['p99_ms'] / 1000:>7.3g} {low:>5.3g} {about:>5.3g} {high:>5.3g} {came:>6.3g}"
-              f" {came / about:>14.2f}  {route}", flush=True)  # fmt: skip
-
-
 def main(argv: list[str]) -> int:
     """Measure some or all of them."""
-    if argv[:1] == ["--estimates"]:
-        _estimates([*map(int, argv[1:])] or [*REMEDIES])
-        return 0
     print("question  before     after")
     for question in map(int, argv or REMEDIES):
         remedy = REMEDIES[question]

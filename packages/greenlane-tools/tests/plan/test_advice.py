@@ -17,6 +17,8 @@ from greenlane_tools.plan.goal import goals
 from greenlane_tools.plan.options import Candidate, CellRuns, Option, Predicted
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp, present
+from greenlane_tools.report.remedies import Remedy
+from greenlane_tools.report.verdict import Verdict
 from greenlane_work.settings import WorkSettings
 
 pytestmark = pytest.mark.slow
@@ -51,6 +53,18 @@ def test_light_requests_behind_heavy_ones_get_permits_or_a_lane_at_no_more_cores
     assert found.recommended.at.reached
     assert found.recommended.set_up.host == "permits"
     assert found.recommended.cost == 1
+
+
+def test_what_the_recording_found_comes_first_with_how_the_plan_stands_to_it(found: Advice) -> None:
+    remedy = Remedy("take_turns", "Shorten it", "Look again.")
+    recorded = Verdict("loop", "/a waits for the loop.", remedy, cost_ns=1.0)
+    first, second, *others = words.answers(replace(found, recorded=recorded))
+    assert (first, others) == ("Recorded: /a waits for the loop.", words.answers(found))
+    assert second == "The report's remedy: Shorten it. The plan changes how it is served, and not that code:"
+    _, second, *_ = words.answers(replace(found, recorded=replace(recorded, kind="connection_pool")))
+    assert "The simulation knows nothing of that" in second
+    first, second, *_ = words.answers(replace(found, recorded=replace(recorded, kind="none", cost_ns=0.0)))
+    assert "The report's remedy" not in second
 
 
 def test_the_goal_breaks_later_than_now_and_before_the_process_is_full(found: Advice) -> None:

@@ -50,8 +50,11 @@ def test_a_missed_goal_of_few_requests_is_said_to_be_missed_and_nothing_else_jud
 
 def test_it_is_printed_first_with_how_to_know_more(few: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", str(few), "--goal", "p99 <= 200ms", "--jobs", "10000"]) == 0
-    first, *others = " ".join(capsys.readouterr().out.split()).split(". ")
-    assert first.startswith("Recorded: GET /price p99 68") and first.endswith("the goal is missed")
+    whole = " ".join(capsys.readouterr().out.split())
+    found, _, rest = whole.partition(" Recorded: GET /price p99 ")
+    assert found.startswith("Recorded: GET /price waits ") and "The report's remedy: " in found
+    first, *others = rest.split(". ")
+    assert first.startswith("68") and first.endswith("the goal is missed")
     assert "to more than 68" in first and "134 requests within 200 ms" in first
     said = ". ".join(others)
     assert "Nothing is recommended for GET /price p99 <= 200 ms" in said

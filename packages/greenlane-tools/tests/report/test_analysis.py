@@ -16,7 +16,7 @@ from greenlane_tools.report.differences import unlike
 from greenlane_tools.report.json_rows import rows_of
 from greenlane_tools.report.split import nearest, neighbours, split_routes
 from greenlane_tools.report.study import study_of
-from greenlane_tools.report.tail import excesses, sentence
+from greenlane_tools.report.tail import excesses
 from greenlane_tools.report.text import sections
 from greenlane_tools.report.turns import RouteTurns, counted_turns
 from greenlane_tools.report.uncut import uncut_of
@@ -303,12 +303,6 @@ def test_a_load_of_waiting_clients_is_told_from_arrivals() -> None:
     assert found.per_s * found.latency_ns / 1e9 == pytest.approx(10, rel=0.1)
     assert not load_of(BAD.jobs).closed
     assert load_of([]).per_s == 0
-
-
-def test_the_tail_in_words() -> None:
-    study = study_of(BAD)
-    said = sentence(study.excesses["GET /bikes"][-1], study.places)
-    assert "of what p99 exceeds p50 by" in said and "was for GET /report, pricing.py:88" in said
 
 
 def test_the_script_of_a_command_is_nobodys_line() -> None:

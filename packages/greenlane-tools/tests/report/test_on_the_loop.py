@@ -46,7 +46,7 @@ def test_a_recording_of_a_loop_names_the_line_of_the_coroutine_and_what_to_write
     line = 1 + (JOBS + PROGRAM).splitlines().index("            price(time.monotonic() + 0.03)  # the line to move")
     assert (verdict.kind, verdict.remedy.key) == ("loop", "off_loop")
     assert verdict.victim is not None and verdict.victim.route == "GET /bike"
-    assert f"service.py:{line - 10}" not in verdict.line and "on which GET /quote computes" in verdict.said
+    assert f"service.py:{line - 10}" not in verdict.line and "on which GET /quote computes" in verdict.sentence
     assert "await greenlane.run(price, …)" in verdict.remedy.text
 
 

@@ -260,6 +260,17 @@ def test_top_shows_what_was_since_the_last_look() -> None:
     assert (row["cpu_ms"], row["wait_ms"], row["wait_frac"]) == (1, 2, 0.667)
 
 
+def test_top_has_the_verdict_on_a_recording_that_runs(tmp_path: Path, recorded: bytes) -> None:
+    (tmp_path / "now.glr.parts").mkdir()
+    (tmp_path / "now.glr.parts" / "1-00000000000000a0-0000.glr").write_bytes(recorded)
+    live = top_record.LiveVerdict(str(tmp_path / "now.glr"))
+    verdict = live.take(100.0)
+    assert verdict is not None and "pricing.py:88" in verdict.line
+    assert live.take(105.0) is verdict
+    for target in (None, "4711", str(tmp_path / "absent.glr")):
+        assert top_record.LiveVerdict(target).take(0.0) is None
+
+
 def test_tops_percentiles_are_of_the_last_ten_seconds_and_the_last_minute() -> None:
     looks = top_record.Looks()
     slow, counts = 0, {"40": 0, "60": 0}

@@ -35,7 +35,7 @@ def test_the_page_needs_nothing_else_and_has_every_section() -> None:
 
 def test_the_sentence_is_the_heading_and_the_remedy_stands_below_it() -> None:
     verdict = study_of(BAD).verdict
-    assert f"{verdict.said}</h1>" in drawn(BAD)
+    assert f"{verdict.sentence}</h1>" in drawn(BAD)
     assert f"Do: {verdict.remedy.text}." in html.unescape(drawn(BAD))
 
 

@@ -140,7 +140,7 @@ def test_the_upstreams_clock_stands_in_the_table_of_all_calls(slow: Recording) -
 def test_an_upstream_whose_clock_starts_late_is_told(own: int, wire: int, told: bool) -> None:
     made = a_day(seconds=1)
     made.calls = [call(wire=wire, own=own).call]
-    said = [note.said for note in study_of(made).notes if note.name == "upstream-clock"]
+    said = [note.text for note in study_of(made).notes if note.name == "upstream-clock"]
     assert bool(said) is told
     if told:
         assert said[0].startswith(

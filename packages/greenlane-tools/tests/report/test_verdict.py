@@ -68,7 +68,7 @@ def told(made: Made) -> Verdict:
     study = study_of(made)
     verdict, found = study.verdict, study.verdict.to_json()
     lines = list(brief_lines(study, "day.glr"))
-    assert verdict.said == lines[0] == found["said"]
+    assert verdict.sentence == lines[0] == found["sentence"]
     assert not any(word in "\n".join(lines).lower() for word in JARGON)
     assert "{" not in verdict.remedy.text + verdict.remedy.check
     json.dumps(found)
@@ -83,7 +83,7 @@ def test_python_code_that_has_the_gil_is_named_with_its_line_and_threads_take_tu
     made.stacks = [Stack("/slow", "view (shop/app.py:12);dumps (python3.11/json/__init__.py:238)", 2 * S)]
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key, verdict.line) == ("gil", "take_turns", "app.py:12 view")
-    assert verdict.said == (
+    assert verdict.sentence == (
         "/quick waits 100 ms (91 % of its p99) for the GIL, which /slow has for up to 200 ms at a time, because of "
         "app.py:12 view, in dumps."
     )
@@ -101,7 +101,18 @@ def test_one_c_call_is_no_case_for_turns() -> None:
         made.lives[0, job.job] = [Segment("cpu", "", job.arrival_ns, job.end_ns, "t2", "")]
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key) == ("c_call", "own_process")
-    assert "one C call of /slow" in verdict.said
+    assert "one C call of /slow" in verdict.sentence
+
+
+def test_a_c_call_has_the_line_that_made_it() -> None:
+    made = waiting("accept", "/slow", 200 * MS)
+    made.stacks = [
+        Stack("/slow", "view (shop/app.py:12)", 2 * S, 4, 4, 700 * MS),
+        Stack("/slow", "view (shop/app.py:14)", S),
+    ]
+    verdict = told(made)
+    assert (verdict.kind, verdict.line, verdict.remedy.key) == ("c_call", "app.py:12 view", "own_process")
+    assert "one C call of /slow keeps for up to 700 ms" in verdict.sentence
 
 
 def test_many_short_slices_need_processes_and_no_line() -> None:
@@ -127,7 +138,7 @@ def test_a_call_that_blocks_the_loop_is_moved_to_a_thread_and_computing_is_not()
     made.held = [Held("/slow", "socket", stack, 20, 5 * S, 300 * MS)]
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key) == ("loop", "to_thread")
-    assert "`await asyncio.to_thread(get, …)`" in verdict.remedy.text and "computes" not in verdict.said
+    assert "`await asyncio.to_thread(get, …)`" in verdict.remedy.text and "computes" not in verdict.sentence
 
 
 def test_a_method_is_no_argument_that_one_can_type() -> None:
@@ -151,7 +162,7 @@ def test_encoding_after_the_handler_is_a_cause_of_its_own() -> None:
     made.own = [Own(0, 21, "/slow", leaf, 40 * MS, 1) for leaf in leaves]
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key) == ("loop", "encode_off_loop")
-    assert verdict.line == "app.py:7 view" and "app.py:7 view, in serialize_response" in verdict.said
+    assert verdict.line == "app.py:7 view" and "app.py:7 view, in serialize_response" in verdict.sentence
     assert any("is after its handler has returned" in note for note in verdict.notes)
 
 
@@ -187,12 +198,12 @@ def test_a_connection_is_given_back_before_other_work_else_the_pool_grows(
     meanwhile: tuple[str, str, int], key: str
 ) -> None:
     made = waiting("pool", "/slow", 800 * MS)
-    name = "psycopg_pool 127.0.0.1:5432"
+    name = "psycopg_pool ConnectionPool to 127.0.0.1:5432"
     made.resources = [resource("connections", name, 2, "/slow", [meanwhile], "stats (shop/app.py:15)")]
     verdict = told(made)
     assert (verdict.kind, verdict.capacity, verdict.remedy.key) == ("connection_pool", 2, key)
     assert verdict.line == "app.py:15 stats"
-    assert f"a connection of {name}, of which all 2 are held by /slow for up to 800 ms" in verdict.said
+    assert f"a connection of {name}, of which all 2 are held by /slow for up to 800 ms" in verdict.sentence
     assert "threads" not in verdict.remedy.text
 
 
@@ -203,7 +214,7 @@ def test_threads_that_wait_may_be_more_and_threads_that_compute_may_not() -> Non
     made.resources = [resource("threads", "pdf", 2, "/slow", [("cpu", "", 3 * S)])]
     assert told(made).remedy.key == "more_processes"
     made.jobs = [job._replace(host="uvicorn") for job in made.jobs]
-    name = "asyncio default executor"
+    name = "asyncio's default executor"
     made.resources = [resource("threads", name, 6, "/slow", [("io", "sleep", 3 * S)], "read (shop/app.py:9)")]
     verdict = told(made)
     assert (
@@ -234,9 +245,19 @@ def test_workers_that_are_blocked_are_told_with_their_number_and_what_they_do() 
     made.processes = [Process(0, 7, {"argv": ["gunicorn", "--threads", "4", "app"]}, 0, 99 * S, 0, 0)]
     verdict = told(made)
     assert (verdict.kind, verdict.capacity, verdict.remedy.key) == ("executor", 4, "more_threads")
-    assert "all 4 are taken by /slow for up to 510 ms, in calls of partner:80" in verdict.said
+    assert "all 4 are taken by /slow for up to 510 ms, in calls of partner:80" in verdict.sentence
     made.jobs = [job._replace(host="celery") for job in made.jobs]
     assert "greenlane celery APP --key KEY" in told(made).remedy.text
+
+
+def test_a_task_that_its_worker_took_behind_a_long_one_waits_for_the_prefetch() -> None:
+    made = Made(jobs=[*jobs("mail", 20, {"accept": S}), *jobs("export", 5, first=20, io_ns={"sleep": 5 * S})])
+    made.jobs = [job._replace(host="celery", clock="accept") for job in made.jobs]
+    made.blame = [blame("mail", "accept", "export", 20 * S)]
+    verdict = told(made)
+    assert (verdict.kind, verdict.remedy.key) == ("prefetch", "lower_prefetch")
+    made.jobs = [job._replace(clock="enqueue") for job in made.jobs]
+    assert told(made).kind == "executor"
 
 
 # --- what is a note
@@ -274,11 +295,11 @@ def test_answers_of_5xx_are_told_first_and_are_the_verdict_where_all_fail() -> N
     made = waiting("gil", "/slow", 200 * MS)
     made.jobs[:3] = [job._replace(status=500) for job in made.jobs[:3]]
     verdict = told(made)
-    assert verdict.kind == "gil" and verdict.said.startswith("3 of 40 answers of /quick failed (5xx). /quick waits")
+    assert verdict.kind == "gil" and verdict.sentence.startswith("3 of 40 answers of /quick failed (5xx). /quick waits")
     made = Made(jobs=jobs("/cart", 20, status=500))
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key) == ("errors", "read_error")
-    assert verdict.said == "20 of 20 answers of /cart failed (5xx)."
+    assert verdict.sentence == "20 of 20 answers of /cart failed (5xx)."
     # Errors that are the end of a long wait are its effect.
     made = waiting("pool", "/slow", 800 * MS)
     made.jobs[:20] = [job._replace(status=500) for job in made.jobs[:20]]
@@ -310,8 +331,8 @@ def test_an_upstreams_time_and_own_computing_are_told_only_where_hardly_anybody_
 
 
 def test_nothing_and_hardly_anything_have_a_sentence_too() -> None:
-    assert told(Made()).said == "No job ended while this was recorded."
-    assert told(Made(jobs=jobs("/a", 3, cpu_ns=MS // 2))).said.startswith("Requests hardly wait")
+    assert told(Made()).sentence == "No job ended while this was recorded."
+    assert told(Made(jobs=jobs("/a", 3, cpu_ns=MS // 2))).sentence.startswith("Requests hardly wait")
 
 
 def test_time_that_nothing_explains_is_not_called_hardly_any_waiting() -> None:
@@ -329,7 +350,7 @@ def test_every_row_of_the_table_can_be_reached_and_says_when_it_is_wrong() -> No
     words = dict.fromkeys(("victim", "holder", "line", "at", "call", "resource", "capacity", "meanwhile"), "x")
     for row in REMEDIES:
         assert row.wrong_when or row.key == "look_closer"
-        for served in row.served or ("threads",):
+        for served in row.families or ("threads",):
             found = remedy_for(row.kind, row.cause, served, words)
             assert found.key == row.key and found.text == row.text.format(**words)
     assert remedy_for("unheard of", "", "threads", words).key == "look_closer"

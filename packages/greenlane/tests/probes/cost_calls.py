@@ -6,6 +6,7 @@ off), on, and beside it a client span of OpenTelemetry's SDK with as many attrib
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import timeit
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from typing import Any
 import psycopg
 import redis
 import requests
+from sqlalchemy import QueuePool, create_engine
 
 from greenlane._native import Recorder
 from greenlane.probes.calls import clients
@@ -24,11 +26,20 @@ STATEMENTS = {
     "requests": "Session.send(session, prepared, timeout=5)",
     "redis": "Redis.execute_command(client, 'GET', 'bike')",
     "psycopg": "Cursor.execute(cursor, 'select id from bikes where id = %s', (7,))",
+    # A connection taken and given back, ten frames below the application's.
+    "pool": "within(10)",
 }
 
 
 def nanoseconds(statement: str, known: dict[str, Any]) -> float:
     return min(timeit.repeat(statement, number=CALLS, repeat=REPEATS, globals=known)) / CALLS * 1e9
+
+
+def within(pool: Any, frames: int) -> None:
+    if frames:
+        within(pool, frames - 1)
+    else:
+        pool._do_return_conn(pool._do_get())
 
 
 def main() -> None:
@@ -43,6 +54,7 @@ def main() -> None:
         "session": requests.Session(),
         "prepared": requests.Request("GET", "http://127.0.0.1:8000/bikes/7").prepare(),
         "client": redis.Redis(),
+        "within": functools.partial(within, create_engine("sqlite://", poolclass=QueuePool).pool),
         "cursor": SimpleNamespace(_conn=SimpleNamespace(info=info)),
     }
     bare = {name: nanoseconds(statement, known) for name, statement in STATEMENTS.items()}

@@ -39,7 +39,7 @@ def run(request: pytest.FixtureRequest, run_python):
 def test_methods_stay_what_they_are_and_lead_to_us_and_are_given_back(run) -> None:
     run("""
 import ctypes, types
-names = ("call_soon", "call_soon_threadsafe", "call_at", "call_later", "run_forever", "run_in_executor")
+names = ("call_soon", "call_soon_threadsafe", "call_at", "call_later", "run_forever")
 def found():
     return [(name, vars(Loop).get(name), getattr(Loop, name), code(getattr(Loop, name))) for name in names]
 def code(function):

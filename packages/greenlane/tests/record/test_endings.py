@@ -130,7 +130,7 @@ def test_a_pool_s_threads_that_are_greenlets_are_known_as_such(patch: str, tmp_p
     (process,) = recording.processes
     assert process.about["threads_are_greenlets"] is bool(patch)
     assert process.about["schema"] == "greenlane.about/1"
-    said = [note.said for note in study_of(recording).notes if note.name == "green-pool"]
+    said = [note.text for note in study_of(recording).notes if note.name == "green-pool"]
     assert any("made the thread pool's threads greenlets" in each for each in said) is bool(patch)
 
 

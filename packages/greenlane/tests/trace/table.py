@@ -60,8 +60,9 @@ KINDS = (
     ),
     Kind(
         "Python functions with extended code", r"code .*",
-        "`probes.bodies`: the function object stays, and its code calls ours. Threads, futures, HTTP "
-        "clients, asyncio's loops and servers while recorded; the deadline of HTTP clients",
+        "`probes.bodies`: the function object stays, and its code calls ours. Threads, futures, "
+        "semaphores, pools of connections, HTTP clients, asyncio's loops and servers while recorded; the deadline of "
+        "HTTP clients",
         "`off`, detach: the function has its own code",
     ),
     Kind(

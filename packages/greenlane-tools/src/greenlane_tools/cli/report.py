@@ -198,7 +198,7 @@ def _text(found: ReportStudy, output: Output) -> None:
     from greenlane_tools.report.overhead import overhead_sentence
 
     verdict = found.verdict
-    output.line(output.styled(text.plain(verdict.said), "bold"))
+    output.line(output.styled(text.plain(verdict.sentence), "bold"))
     for line in found.unobserved.splitlines():
         output.line(text.plain(line))
     if found.routes:

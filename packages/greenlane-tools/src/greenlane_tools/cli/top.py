@@ -145,7 +145,7 @@ def _show(
     tables += [(taken, TURN_COLUMNS)] if taken else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
     if verdict is not None:
-        output.line(output.styled(plain(verdict.said), "bold"))
+        output.line(output.styled(plain(verdict.sentence), "bold"))
         output.line(plain(f"Do: {verdict.remedy.text}."))
         output.line()
     for number, (lines, columns) in enumerate(tables):

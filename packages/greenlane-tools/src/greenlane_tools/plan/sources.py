@@ -37,7 +37,7 @@ def opened(source: str, *, skip_s: float = 0.0) -> Profile:
 
     Raises: PlanError, RecordingError: it is none of these, or cannot be read.
     """
-    path = _found(source)
+    path = _path_of(source)
     if path.is_dir():
         return profile_of_recording(open_recording(path), _name(path), skip_s=skip_s)
     return _file(path, skip_s)
@@ -49,13 +49,13 @@ def verdict_at(source: str, profile: Profile) -> Verdict | None:
     Args:
         profile: as `opened` gave it.
     """
-    path = _found(source)
+    path = _path_of(source)
     if profile.source != "recording" or path.suffix == ".json":
         return None
     return study_of(open_recording(path), 0).verdict
 
 
-def _found(source: str) -> Path:
+def _path_of(source: str) -> Path:
     path = Path(source)
     if not path.exists() and Path(f"{source}{_PARTS}").is_dir():
         path = Path(f"{source}{_PARTS}")  # still recorded

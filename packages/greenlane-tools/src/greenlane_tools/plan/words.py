@@ -40,13 +40,13 @@ _MODELLED: Final = ("gil", "loop", "executor", "upstream", "none")
 
 def answers(advice: Advice) -> list[str]:
     """The sentences. What was recorded comes before the verdict where it is the whole answer, or contradicts it."""
-    found = [] if advice.recorded is None else _found(advice, advice.recorded)
+    found = [] if advice.recorded is None else _verdict_lines(advice, advice.recorded)
     return [*found, *_answers(advice)]
 
 
-def _found(advice: Advice, verdict: Verdict) -> list[str]:
+def _verdict_lines(advice: Advice, verdict: Verdict) -> list[str]:
     """What the recording found, and how the plan stands to it: neither is told without the other's reason."""
-    said = [f"Recorded: {verdict.said}"]
+    said = [f"Recorded: {verdict.sentence}"]
     if not verdict.cost_ns and verdict.kind != "errors":
         return said
     way = f"The report's remedy: {verdict.remedy.text}."

@@ -1,12 +1,24 @@
 """Reads recordings: a file or folder on disk.
 
 - `open_recording`, `Recording` — a file or folder on disk, read and accounted for
-- `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Sample`, `Cost`, `Process`, `Segment` — the rows that
-  accounting gives
+- `Job`, `Unfinished`, `Blame`, `Call`, `Held`, `Stack`, `Resource`, `Sample`, `Cost`, `Process`, `Segment` — the rows
+  that accounting gives
 """
 
 from greenlane_tools.reader.recording import Recording, open_recording
-from greenlane_tools.reader.rows import Blame, Call, Cost, Held, Job, Process, Sample, Segment, Stack, Unfinished
+from greenlane_tools.reader.rows import (
+    Blame,
+    Call,
+    Cost,
+    Held,
+    Job,
+    Process,
+    Resource,
+    Sample,
+    Segment,
+    Stack,
+    Unfinished,
+)
 
 __all__ = [
     "Recording",
@@ -17,6 +29,7 @@ __all__ = [
     "Held",
     "Job",
     "Process",
+    "Resource",
     "Sample",
     "Segment",
     "Stack",

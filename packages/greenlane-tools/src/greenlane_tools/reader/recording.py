@@ -20,6 +20,8 @@ from greenlane_tools.reader.rows import (
     Own,
     Process,
     Resource,
+    ResourceHolder,
+    ResourceVictim,
     Sample,
     Segment,
     Stack,
@@ -98,11 +100,6 @@ class Recording:
         return [Blame._make(row) for row in self._native.blame()]
 
     @cached_property
-    def resources(self) -> list[Resource]:
-        """Things with places that jobs waited for, most ns first."""
-        return []
-
-    @cached_property
     def calls(self) -> list[Call]:
         """Calls of upstreams, by begin."""
         return [Call._make(row) for row in self._native.calls()]
@@ -136,6 +133,14 @@ class Recording:
     def looks(self) -> list[Look]:
         """Jobs that were looked at while they computed; none where stacks were not wanted, or by earlier releases."""
         return [Look._make(row) for row in self._native.looks()]
+
+    @cached_property
+    def resources(self) -> list[Resource]:
+        """What jobs waited for a place of, such as pools of connections, most first; none by earlier releases."""
+        return [
+            Resource(*row, list(map(ResourceVictim._make, victims)), list(map(ResourceHolder._make, holders)))
+            for row, victims, holders in self._native.resources()
+        ]
 
     @cached_property
     def turns(self) -> list[Turns]:

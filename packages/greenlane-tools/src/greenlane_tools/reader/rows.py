@@ -156,53 +156,6 @@ class Held(NamedTuple):
     longest_ns: int
 
 
-class ResourceVictim(NamedTuple):
-    """Jobs of one route that waited for a resource at one line."""
-
-    route: str
-    #: The application's frame that asked, as one of `Stack`; "" = unknown.
-    line: str
-    waits: int
-    ns: int
-    longest_ns: int
-    gave_up: int
-
-
-class ResourceHolder(NamedTuple):
-    """Who had places of a resource while others waited for one."""
-
-    #: A route, or "thread NAME", as in `Blame`.
-    route: str
-    #: The application's frame that took the place; of threads the function that ran.
-    line: str
-    holds: int
-    #: Of the resource's waiting, what is due to it.
-    ns: int
-    #: Of all its holds that overlap a wait, together; and the longest of them.
-    held_ns: int
-    longest_ns: int
-    #: What it did within those: (io, cpu, wait or "", what, ns), most first.
-    meanwhile: list[tuple[str, str, int]]
-
-
-class Resource(NamedTuple):
-    """A thing with places that jobs waited for."""
-
-    #: connections, threads, semaphore, lock, processes.
-    kind: str
-    name: str
-    #: 0 = unknown.
-    capacity: int
-    waits: int
-    ns: int
-    longest_ns: int
-    #: Waits that ended without a place.
-    gave_up: int
-    #: Most ns first.
-    victims: list[ResourceVictim]
-    holders: list[ResourceHolder]
-
-
 class Stack(NamedTuple):
     """Where a culprit was while a job waited."""
 
@@ -212,6 +165,10 @@ class Stack(NamedTuple):
     ns: int
     #: How often it was seen so: what `ns` stands on.
     looks: int = 1
+    #: Of them, at the end of one call of a C function that had kept the GIL for over 25 ms, made by the innermost line;
+    #: and the longest such call.
+    calls: int = 0
+    longest_call_ns: int = 0
 
 
 class Own(NamedTuple):
@@ -253,6 +210,54 @@ class Turns(NamedTuple):
     stopped: int
     #: They ran, at least at first, without a permit: a lock was held, the wait was too long, or the mode changed.
     skipped: int
+
+
+class ResourceVictim(NamedTuple):
+    """Jobs of one route that waited for a place of a resource."""
+
+    #: A route; "thread NAME" and the like without a job, "unknown".
+    route: str
+    #: The application's frame that asked, as one of a `Stack`; of threads the function that was to run. "" = unknown.
+    line: str
+    waits: int
+    ns: int
+    longest_ns: int
+    #: Waits that ended without a place: by a time-out, or cancelled.
+    gave_up: int
+
+
+class ResourceHolder(NamedTuple):
+    """Those who held places of a resource while others waited for one."""
+
+    route: str
+    #: The application's frame that took the place; of threads the function that ran, at its first line.
+    line: str
+    holds: int
+    #: Their part of the waits: each moment of a wait is shared among those who held a place then.
+    ns: int
+    #: How long they held places, and the longest of it.
+    held_ns: int
+    longest_ns: int
+    #: What they did meanwhile, most first: (state, what, ns). State: cpu, io or wait. What: the kind of wait, operation
+    #: and upstream of a call, or what blocked; "" for cpu.
+    meanwhile: list[tuple[str, str, int]]
+
+
+class Resource(NamedTuple):
+    """Something with places that jobs waited for; those of one name are one."""
+
+    #: connections, threads, semaphore, lock, processes.
+    kind: str
+    name: str
+    #: Places; 0 = not known, or no limit.
+    capacity: int
+    waits: int
+    ns: int
+    longest_ns: int
+    gave_up: int
+    #: Most first.
+    victims: list[ResourceVictim]
+    holders: list[ResourceHolder]
 
 
 class Sample(NamedTuple):

@@ -12,6 +12,8 @@ __all__ = ["brief_lines"]
 
 #: More notes, of the verdict or of what the recording lacks, do not fit.
 _MOST_NOTES: Final = 3
+#: Stacks are sampled of what runs; who has something and waits itself has none.
+_UNSEEN: Final = "not recorded: `py-spy dump --pid PID` while it is slow shows where {} stands"
 
 
 def brief_lines(study: ReportStudy, file: str) -> Iterator[str]:
@@ -21,12 +23,12 @@ def brief_lines(study: ReportStudy, file: str) -> Iterator[str]:
         file: the recording as the command was told it.
     """
     verdict = study.verdict
-    yield verdict.said
+    yield verdict.sentence
     yield from study.unobserved.splitlines()
     proof = "greenlane report " + shlex.quote(file)
     if study.routes:
-        if verdict.line:
-            yield f"line     {verdict.line}"
+        if verdict.holder is not None:
+            yield f"line     {verdict.line or _UNSEEN.format(verdict.holder.who)}"
         yield f"do       {verdict.remedy.text}."
         yield f"check    {verdict.remedy.check}"
     for said in study.recording.notes[:_MOST_NOTES]:

@@ -125,7 +125,7 @@ class CodeSpot(NamedTuple):
     after_handler: bool
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """ "pricing.py:88 total"."""
         return f"{self.frame.place} {self.frame.function}" if self.frame.file else self.frame.function
 

@@ -48,7 +48,7 @@ VIEWS: Final = (
 
 def rows_of(study: ReportStudy) -> list[Row]:
     """All rows; None = unknown or not applicable."""
-    found: list[Row] = [{"view": "finding", "name": note.name, "said": note.said} for note in study.notes]
+    found: list[Row] = [{"view": "finding", "name": note.name, "said": note.text} for note in study.notes]
     views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _uncut, _branches, _load, _costs, _own, _held)
     for each in (*views, _unfinished, _scaling, _turns):
         found += each(study)

@@ -42,7 +42,7 @@ class Note:
     #: A short stable name: end, late-replies, branch, clock, after-handler, hot-worker, uneven, inflated-spans,
     #: upstream-clock, green-pool, boot, machine, closed-loop.
     name: str
-    said: str
+    text: str
 
 
 def notes_of(

@@ -48,7 +48,7 @@ def page(study: ReportStudy, name: str, environment: Mapping[str, object]) -> st
     verdict = study.verdict
     header = [
         note(f"greenlane report {name}"),
-        element("h1", verdict.said, class_="long" if len(verdict.said) > _LONG else None),
+        element("h1", verdict.sentence, class_="long" if len(verdict.sentence) > _LONG else None),
         element("pre", study.unobserved) if study.unobserved else "",
         paragraph(f"Do: {verdict.remedy.text}. Check: {verdict.remedy.check}", "lead") if study.routes else "",
         *(paragraph(said, "warning") for said in _warnings(study)),

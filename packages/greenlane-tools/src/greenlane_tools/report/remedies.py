@@ -37,7 +37,7 @@ class RemedyRow:
     #: When it does not help.
     wrong_when: str
     #: How the jobs are served: threads, loop, gevent, celery; empty = any.
-    served: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
     #: What to look at, where that is not the victim's p99 in a second recording.
     check: str = ""
 
@@ -71,35 +71,35 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
     RemedyRow("gil", "long", "own_process",
               "Shorten {line}, or run it in a process: concurrent.futures.ProcessPoolExecutor, or a server of its own "
               "for {holder}",
-              "it shares much state with the rest", served=("loop", "gevent")),
+              "it shares much state with the rest", families=("loop", "gevent")),
     RemedyRow("gil", "long", "own_process",
               "Shorten {line}, or serve {holder} in processes of its own: they take turns already",
-              "it shares much state with the rest", served=("turns",)),
+              "it shares much state with the rest", families=("turns",)),
     RemedyRow("gil", "long", "take_turns",
               "Shorten {line}, or let short jobs go first: serve with `-k greenlane.hosts.gunicorn.Worker`, or give "
               "{holder} processes of its own",
-              "the stretch is one C call, or the service runs under gevent", served=("threads",)),
+              "the stretch is one C call, or the service runs under gevent", families=("threads",)),
     RemedyRow("gil", "long", "own_process",
               "Shorten {line}, or give {holder} a queue and workers of its own",
-              "all tasks are alike", served=("celery",)),
+              "all tasks are alike", families=("celery",)),
     # --- the event loop
     RemedyRow("loop", "blocks", "to_thread",
               "Use an asynchronous client {at}, or call it off the loop: `" + _CALL + "`",
-              "the call computes: then a thread competes for the GIL with the loop", served=("loop",)),
+              "the call computes: then a thread competes for the GIL with the loop", families=("loop",)),
     RemedyRow("loop", "blocks", "gevent_blocked",
               "Call it off the loop {at}: `gevent.get_hub().threadpool.apply({call})`, or serve with threads: "
               "`-k gthread --threads 16`",
-              "the call computes", served=("gevent",)),
+              "the call computes", families=("gevent",)),
     RemedyRow("loop", "serializes", "encode_off_loop",
               "Encode once, or off the loop: return a `Response` with bytes from {holder}, without a response_model",
-              "answers are small", served=("loop",)),
+              "answers are small", families=("loop",)),
     RemedyRow("loop", "computes", "off_loop",
               "Move the computation {at} off the loop: `await greenlane.run({call})`",
-              "the call waits for something outside: then use a thread or an asynchronous client", served=("loop",)),
+              "the call waits for something outside: then use a thread or an asynchronous client", families=("loop",)),
     RemedyRow("loop", "computes", "off_loop",
-              "Move the computation {at} off the loop: `greenlane.run({call})`, or serve {holder} in a process of "
-              "its own",
-              "it calls something that waits through gevent", served=("gevent",)),
+              "Move the computation {at} off the loop: `greenlane.run({call})`; or serve with threads in place of "
+              "gevent: `-k greenlane.hosts.gunicorn.Worker --threads 32`",
+              "it calls something that waits through gevent", families=("gevent",)),
     RemedyRow("loop", "many", "more_processes",
               "Serve with more processes: no stretch is long, there are many",
               "all cores are busy already: then only less work helps"),
@@ -114,14 +114,14 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
     RemedyRow("executor", "shared", "own_executor",
               "Give {call} an executor of its own: `loop.run_in_executor(ThreadPoolExecutor(8), {call})`. What else "
               "shares {resource} (names are resolved there, too) then has its threads",
-              "only one kind of work uses it", served=("loop",)),
+              "only one kind of work uses it", families=("loop",)),
     RemedyRow("executor", "computes", "more_processes",
               "Serve with more processes: threads of one process compute in turns, so more of them do not help",
               "all cores are busy already"),
     RemedyRow("executor", "waits", "split_tasks",
               "Start the worker with `greenlane celery APP --key KEY`, or with more slots (`-c`): tasks that wait for "
               "one upstream then no longer hold all slots",
-              "the tasks compute", served=("celery",)),
+              "the tasks compute", families=("celery",)),
     RemedyRow("executor", "waits", "more_threads",
               "Allow more of {resource} than {capacity}, or make {line} wait for less: they wait and do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
@@ -190,19 +190,19 @@ _LAST: Final = RemedyRow(
 )  # fmt: skip
 
 
-def remedy_for(kind: str, cause: str, served: str, words: dict[str, str]) -> Remedy:
+def remedy_for(kind: str, cause: str, family: str, words: dict[str, str]) -> Remedy:
     """The remedy of the first row that fits.
 
     Args:
         kind, cause: what is waited for, and what its holder does.
-        served: how the jobs are: threads, turns (threads that take turns for permits), loop, gevent, celery.
+        family: how the jobs are served: threads, turns (threads that take turns for permits), loop, gevent, celery.
         words: for the placeholders of the texts.
     """
     row = next(
         (
             row
             for row in REMEDIES
-            if row.kind == kind and row.cause in ("", cause) and (not row.served or served in row.served)
+            if row.kind == kind and row.cause in ("", cause) and (not row.families or family in row.families)
         ),
         _LAST,
     )

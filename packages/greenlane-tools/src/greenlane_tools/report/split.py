@@ -27,7 +27,6 @@ __all__ = [
     "neighbours",
     "parts",
     "split_routes",
-    "told",
     "wait_ns",
 ]
 
@@ -46,21 +45,8 @@ _NAMES: Final = {
     "queue": "wait: queue of a thread",
     "lock": "wait: lock",
     "os": "wait: OS",
-    "unseen": "wait: blocked, unseen",
+    "unseen": "wait: blocked in a call",
     "residual": "residual",
-}
-_WAITING: Final = {
-    "loop": "waiting for the loop",
-    "gil": "waiting for the GIL",
-    "permit": "waiting for a permit",
-    "stopped": "stopped while others went first",
-    "accept": "waiting to be accepted",
-    "parked": "parked",
-    "pool": "waiting for a place in a pool",
-    "queue": "waiting in the queue of a thread",
-    "lock": "waiting for a lock",
-    "os": "waiting for a core",
-    "unseen": "blocked in calls that no probe sees",
 }
 T = TypeVar("T")
 #: Of hosts whose jobs run on an event loop, a part of the name; and how threads beside one are called.
@@ -72,11 +58,6 @@ LEVELS: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 _SAMPLES_FOR_P999: Final = 10_000
 #: At most this many jobs to each side of a percentile are averaged: enough to be stable, too few to blur it.
 _REACH: Final = 50
-
-
-def told(kind: str) -> str:
-    """How a kind reads in a sentence."""
-    return _WAITING.get(kind) or named(kind)
 
 
 def named(kind: str) -> str:

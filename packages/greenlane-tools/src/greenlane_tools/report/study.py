@@ -21,7 +21,7 @@ from greenlane_tools.report.tail import Excess, excesses
 from greenlane_tools.report.turns import RouteTurns, turns_of
 from greenlane_tools.report.uncut import Uncut, uncut_of
 from greenlane_tools.report.verdict import Verdict, verdict_of
-from greenlane_tools.report.waiting import boot_jobs, served_by, waits_of
+from greenlane_tools.report.waiting import boot_jobs, host_family, waits_of
 from greenlane_tools.report.workers import Balance, Load, Scaling, balance_of, load_of, scaling_of
 
 __all__ = ["ReportStudy", "study_of"]
@@ -96,12 +96,12 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
         branches=branches,
         endings=endings,
     )
-    waits, served = waits_of(recording, routes, uncut), served_by(recording)
+    waits, family = waits_of(recording, routes, uncut), host_family(recording)
     starts = [process.from_ns for process in recording.processes] or [job.arrival_ns for job in recording.jobs] or [0]
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return ReportStudy(
         recording=recording,
-        verdict=verdict_of(routes, waits, called, recording.own, served, [note.said for note in notes]),
+        verdict=verdict_of(routes, waits, called, recording.own, family, [note.text for note in notes]),
         unobserved="" if routes else advice_by(process.about for process in recording.processes),
         routes=routes,
         excesses={split.route: excesses(split) for split in routes},

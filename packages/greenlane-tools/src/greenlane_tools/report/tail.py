@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.reader.rows import Job
-from greenlane_tools.report.culprits import StackFrame, called
-from greenlane_tools.report.split import RouteSplit, levels, mean_parts, nearest, neighbours, told, wait_ns
+from greenlane_tools.report.split import RouteSplit, levels, mean_parts, nearest, neighbours, wait_ns
 
-__all__ = ["Excess", "culprits_of", "excesses", "sentence"]
+__all__ = ["Excess", "culprits_of", "excesses"]
 
 
 @dataclass(frozen=True)
@@ -53,19 +51,6 @@ def culprits_of(jobs: Sequence[Job]) -> list[tuple[str, float]]:
             total[culprit] = total.get(culprit, 0) + ns
     found = sorted(total.items(), key=lambda item: (-item[1], item[0]))
     return [(culprit, min(1.0, ns / whole)) for culprit, ns in found if ns > 0] if whole else []
-
-
-def sentence(each: Excess, places: Mapping[str, StackFrame]) -> str:
-    """The excess in words: "82 % of what p99 exceeds p50 by is waiting for the loop; 71 % of that was GET /report"."""
-    at = each.at.replace("999", "99.9")
-    gained = sum(ns for ns in each.parts.values() if ns > 0) or 1.0
-    frac, what = each.parts[each.kind] / gained, told(each.kind)
-    said = f"{each.route}: {share(frac)} of what {at} exceeds p50 by ({duration(each.excess_ns)}) is {what}"
-    if each.kind in ("cpu", "io", "residual") or not each.culprits:
-        return f"{said}."
-    culprit, by = each.culprits[0]
-    place = f", {places[culprit].place}" if culprit in places else ""
-    return f"{said}; {share(by)} of its waiting was for {called(culprit)}{place}."
 
 
 def _excess(

@@ -140,11 +140,11 @@ class _Lives:
         if key not in self._read:
             if len(self._read) >= _RUNNERS:
                 return []
-            self._read[key] = _joined(self._recording.segments(*key), self._least_ns)
+            self._read[key] = _join(self._recording.segments(*key), self._least_ns)
         return self._read[key]
 
 
-def _joined(life: Iterable[Segment], least_ns: int) -> list[tuple[int, int, int]]:
+def _join(life: Iterable[Segment], least_ns: int) -> list[tuple[int, int, int]]:
     """(begin, end, CPU) of stretches with enough CPU; off the core a thread keeps the GIL, so that is no break."""
     found: list[tuple[int, int, int]] = []
     for each in life:

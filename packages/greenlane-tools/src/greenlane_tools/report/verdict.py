@@ -60,7 +60,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "semaphore": "its turn at {name}",
     "parked": "its turn ({name})",
     "accept": "a worker of its server",
-    "prefetch": "a free slot behind tasks that its worker fetched before",
+    "prefetch": "its worker, which took it from the broker while it ran another task",
     "collector": "the garbage collector",
     "quota": "its CPU quota",
     "machine": "a core, which other processes have",
@@ -89,6 +89,7 @@ _HOLDS: Final[Mapping[str, str]] = {
     "accept": "which {who} has for up to {held}{meanwhile}",
     "connection_pool": "of which {all} {are} held by {who} for up to {held}{meanwhile}",
     "process_pool": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
+    "prefetch": "{who}, for up to {held}{meanwhile}",
     "": "which {who} has for up to {held}{meanwhile}",
 }
 _JSON_KINDS: Final = {"unknown": "none", "parked": "semaphore"}
@@ -112,7 +113,7 @@ class Verdict:
 
     kind: str
     #: "who waits how long for what, because of which line": one sentence.
-    said: str
+    sentence: str
     remedy: Remedy
     victim: Victim | None = None
     name: str = ""
@@ -129,13 +130,13 @@ class Verdict:
     @property
     def line(self) -> str:
         """ "pricing.py:88 total"; "" = not seen."""
-        return self.holder.spot.said if self.holder and self.holder.spot else ""
+        return self.holder.spot.text if self.holder and self.holder.spot else ""
 
     def to_json(self) -> dict[str, object]:
         """The object of `--json`: times in ms, shares 0 to 1."""
         victim, holder = self.victim, self.holder
         return {
-            "said": self.said,
+            "sentence": self.sentence,
             "victim": victim and {"route": victim.route, "p50_ms": _ms(victim.p50_ns), "p99_ms": _ms(victim.p99_ns),
                                   "jobs": victim.jobs, "share": round(victim.share, 4)},
             "resource": {"kind": _JSON_KINDS.get(self.kind, self.kind), "name": self.name, "capacity": self.capacity},
@@ -153,7 +154,7 @@ def verdict_of(
     waits: Sequence[ResourceWait],
     upstreams: Sequence[UpstreamClocks],
     own: Sequence[Own],
-    served: str,
+    family: str,
     notes: Sequence[str] = (),
 ) -> Verdict:
     """The verdict.
@@ -161,32 +162,32 @@ def verdict_of(
     Args:
         waits: as `waiting.waits_of` gives them.
         upstreams, own: for routes that hardly wait.
-        served: as `waiting.served_by` says it.
+        family: as `waiting.host_family` says it.
         notes: what else is to be said.
     """
     if not routes:
         said = "No job ended while this was recorded."
-        return Verdict("none", said, remedy_for("none", "", served, _words("", None, "", None)), notes=notes)
-    verdicts = [found for each in waits if (found := _waiting(each, routes, served)) is not None]
+        return Verdict("none", said, remedy_for("none", "", family, _words("", None, "", None)), notes=notes)
+    verdicts = [found for each in waits if (found := _waiting(each, routes, family)) is not None]
     verdicts.sort(key=lambda each: -_counts(each))
-    working = _working(routes, upstreams, own, served)
+    working = _working(routes, upstreams, own, family)
     # A route's computing for which others wait is told by their waiting.
     felt = verdicts and verdicts[0].share >= _FELT_FRAC and _who(verdicts[0]) == _who(working) != ""
     if not felt:
         verdicts = sorted([*verdicts, working], key=lambda each: -_counts(each))
     first, *others = verdicts
     also = [
-        f"Also: {each.said}"
+        f"Also: {each.sentence}"
         for each in others
         if each.kind not in _NO_NEWS and each.share >= _WORTH_FRAC and _counts(each) >= _ALSO_FRAC * _counts(first)
     ]
-    failed = _failed(routes)
+    failed = _failures(routes)
     if failed and _all_failed(routes, first):
         worst = max(routes, key=lambda split: split.failed)
-        remedy = remedy_for("errors", "", served, _words(worst.route, None, "", None))
+        remedy = remedy_for("errors", "", family, _words(worst.route, None, "", None))
         first = Verdict("errors", failed, remedy, _victim(worst, worst.failed / sum(each.failed for each in routes)))
     elif failed:
-        first = replace(first, said=f"{failed} {first.said}")
+        first = replace(first, sentence=f"{failed} {first.sentence}")
     return replace(first, notes=[*also[:_MOST_ALSO], *notes])
 
 
@@ -207,7 +208,7 @@ def _victim(split: RouteSplit, part: float) -> Victim:
 # --- somebody waits
 
 
-def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], served: str) -> Verdict | None:
+def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], family: str) -> Verdict | None:
     """The verdict on one resource; None = its victims hardly wait for it."""
     by_route = {split.route: split for split in routes}
     victims = {route: ns for route, ns in wait.victims.items() if route in by_route and ns > 0}
@@ -236,8 +237,8 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], served: str) -> V
     resource = _resource(wait)
     return Verdict(
         kind=wait.kind,
-        said=f"{waited}{resource}{_holding(wait)}.",
-        remedy=remedy_for(wait.kind, cause, served, _words(route, holder, resource, wait)),
+        sentence=f"{waited}{resource}{_holding(wait)}.",
+        remedy=remedy_for(wait.kind, cause, family, _words(route, holder, resource, wait)),
         victim=_victim(split, victims[route] / wait.ns),
         name=wait.name or (holder.spot.call if wait.kind == "c_call" and holder and holder.spot else ""),
         capacity=wait.capacity or None,
@@ -277,7 +278,7 @@ def _because(holder: Holder) -> str:
     if holder.spot is None:
         return ""
     behind = f", in {holder.spot.call}" if holder.spot.call else ""
-    return f", because of {holder.spot.said}{behind}"
+    return f", because of {holder.spot.text}{behind}"
 
 
 def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait | None) -> dict[str, str]:
@@ -287,16 +288,16 @@ def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait
     return {
         "victim": _route(victim),
         "holder": who,
-        "at": f"at {spot.said}" if spot else f"in {who}",
-        "line": spot.said if spot else f"the code of {who}",
-        "call": _typed(spot.call or spot.frame.function if spot else ""),
+        "at": f"at {spot.text}" if spot else f"in {who}",
+        "line": spot.text if spot else f"the code of {who}",
+        "call": _arguments(spot.call or spot.frame.function if spot else ""),
         "resource": (wait.name if wait else "") or resource or "it",
         "capacity": str(wait.capacity) if wait and wait.capacity else "now",
         "meanwhile": holder.meanwhile if holder else "",
     }
 
 
-def _typed(call: str) -> str:
+def _arguments(call: str) -> str:
     """As arguments that one can type: a function's name; of a class's constructor, the class's."""
     name = call.removesuffix(".__init__")
     return f"{name}, …" if name.isidentifier() else "f, …"
@@ -306,7 +307,7 @@ def _typed(call: str) -> str:
 
 
 def _working(
-    routes: Sequence[RouteSplit], upstreams: Sequence[UpstreamClocks], own: Sequence[Own], served: str
+    routes: Sequence[RouteSplit], upstreams: Sequence[UpstreamClocks], own: Sequence[Own], family: str
 ) -> Verdict:
     """The verdict on the work itself: an upstream's time, a route's own computing, or hardly anything."""
     wire = {(each.route, each.upstream): 0 for each in upstreams if each.route and each.upstream}
@@ -329,9 +330,17 @@ def _working(
         frac = min(1.0, ns / split.latency_ns)
         said = f"{_route(route)} takes {duration(split.levels['p99'].latency_ns)} at p99, {share(frac)} of its time in "
         words = {**_words(route, None, upstream, None), "resource": upstream if named else "what it calls"}
-        remedy = remedy_for("upstream", "", served, words)
+        remedy = remedy_for("upstream", "", family, words)
         return Verdict("upstream", f"{said}calls of {upstream}{hardly}.", remedy, _victim(split, 1.0),
                        upstream, None, None, ns / len(split.jobs), frac, float(ns))  # fmt: skip
+    waits = max(routes, key=lambda split: _elsewhere_ns(split))
+    if 2 * _elsewhere_ns(waits) > waits.latency_ns:
+        said = (
+            f"{_route(waits.route)} takes {duration(waits.levels['p99'].latency_ns)} at p99, "
+            f"{share(_elsewhere_ns(waits) / waits.latency_ns)} of its time for results of other threads or processes."
+        )
+        remedy = remedy_for("unknown", "elsewhere", family, _words(waits.route, None, "", None))
+        return Verdict("unknown", said, remedy, _victim(waits, 1.0), cost_ns=_elsewhere_ns(waits))
     split = busiest
     frac = split.cpu_ns / max(1, split.latency_ns)
     if frac < 0.5 or split.cpu_ns / len(split.jobs) < _WORTH_NS:
@@ -344,7 +353,7 @@ def _working(
             f"Requests hardly wait: {share(io)} of their time is I/O, {share(cpu)} their own computing. Most is "
             f"{_route(slowest.route)}, p99 {duration(slowest.levels['p99'].latency_ns)}."
         )
-        remedy = remedy_for("none", "", served, _words(slowest.route, None, "", None))
+        remedy = remedy_for("none", "", family, _words(slowest.route, None, "", None))
         return Verdict("none", said, remedy, _victim(slowest, 0.0))
     spot = spots([(row.route, row.stack, row.cpu_ns) for row in own if row.route == split.route]).get(split.route)
     holder = Holder(split.route, "computes", spot, "computing", round(split.cpu_ns / len(split.jobs)), split.cpu_ns)
@@ -352,14 +361,18 @@ def _working(
         f"{_route(split.route)} takes {duration(split.levels['p99'].latency_ns)} at p99, {share(frac)} of its time its "
         f"own computing{_because(holder)}{hardly}."
     )
-    remedy = remedy_for("none", "computes", served, _words(split.route, holder, "", None))
+    remedy = remedy_for("none", "computes", family, _words(split.route, holder, "", None))
     return Verdict("none", said, remedy, _victim(split, 1.0), "", None, holder, 0.0, 0.0, float(split.cpu_ns))
+
+
+def _elsewhere_ns(split: RouteSplit) -> int:
+    return split.io_ns.get("future", 0) + split.io_ns.get("process", 0)
 
 
 # --- failures
 
 
-def _failed(routes: Sequence[RouteSplit]) -> str:
+def _failures(routes: Sequence[RouteSplit]) -> str:
     failed, jobs = sum(split.failed for split in routes), sum(len(split.jobs) for split in routes)
     if failed < max(1, _SOME_FAILED_FRAC * jobs):
         return ""

@@ -20,7 +20,7 @@ from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.turns import permits_in_force
 from greenlane_tools.report.uncut import Uncut
 
-__all__ = ["Holder", "ResourceWait", "boot_jobs", "served_by", "waits_of"]
+__all__ = ["Holder", "ResourceWait", "boot_jobs", "host_family", "waits_of"]
 
 #: A slice of at least this is long whatever it makes wait: what a person or a deadline notices. Arbitrary.
 _LONG_NS: Final = 20_000_000
@@ -103,7 +103,7 @@ class ResourceWait:
         self.counted.add(kind)
 
 
-def served_by(recording: RecordedRows) -> str:
+def host_family(recording: RecordedRows) -> str:
     """How most jobs are served: threads, turns (threads with permits), loop, gevent, celery."""
     hosts: dict[str, int] = {}
     for job in recording.jobs:
@@ -137,7 +137,7 @@ def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
 
 def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> list[ResourceWait]:
     """All that was waited for, most ns first."""
-    return _Waits(recording, routes, uncut).found()
+    return _Waits(recording, routes, uncut).ranked()
 
 
 class _Waits:
@@ -145,13 +145,13 @@ class _Waits:
         self._recording = recording
         self._routes = {split.route: split for split in routes}
         self._uncut = uncut
-        self._served = served_by(recording)
+        self._family = host_family(recording)
         self._spots = spots(recording.stacks)
         self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
         self._waits: dict[tuple[str, str], ResourceWait] = {}
         self._code: list[Blame] = []
 
-    def found(self) -> list[ResourceWait]:
+    def ranked(self) -> list[ResourceWait]:
         taken = self._named()
         blocked: dict[str, float] = {}
         for row in self._recording.blame:
@@ -197,8 +197,9 @@ class _Waits:
     def _holder_of(self, wait: ResourceWait, resource: Resource, holder: ResourceHolder) -> Holder:
         whole = sum(ns for _, _, ns in holder.meanwhile) or 1
         computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
-        address = resource.name.rpartition(" ")[2]
-        inside = sum(ns for _, label, ns in holder.meanwhile if address and address in label) / whole
+        # A client's pool without an address: its connections are held by the calls themselves.
+        address = resource.name.partition(" to ")[2]
+        inside = sum(ns for state, label, ns in holder.meanwhile if state == "io" and address in label) / whole
         cause = ""
         if wait.kind == "connection_pool" and holder.meanwhile:
             cause = "query" if inside >= 0.5 else "elsewhere"
@@ -265,8 +266,7 @@ class _Waits:
         doing, cause = self._doing(row.culprit)
         if busy >= 0.5:
             doing, cause = "computing", "computes"
-        workers = ("accept", "", 0) if cause == "client" else ("executor", *_workers(self._recording, self._served))
-        wait = self._wait(*workers)
+        wait = self._wait(*self._workers(row, cause))
         self._add(wait, row, ns)
         blocked[row.culprit] = blocked.get(row.culprit, 0.0) + ns
         if wait.holder is None or blocked[row.culprit] >= wait.holder.ns:
@@ -274,6 +274,19 @@ class _Waits:
             split = self._routes.get(row.culprit)
             held = round(split.levels["mean"].latency_ns - _mean_wait(split)) if split else row.longest_ns
             wait.holder = Holder(row.culprit, cause, spot, doing, held, blocked[row.culprit])
+
+    def _workers(self, row: Blame, cause: str) -> tuple[str, str, int]:
+        """Kind, name and number of what a job waited for that had arrived at its server."""
+        if cause == "client":
+            return "accept", "", 0
+        # Its worker had taken it from the broker, and ran another task: a free worker can no longer take it.
+        if (
+            self._family == "celery"
+            and row.victim != row.culprit
+            and self._routes[row.victim].jobs[0].clock == "accept"
+        ):
+            return "prefetch", "", 0
+        return "executor", *_workers(self._recording, self._family)
 
     def _doing(self, route: str) -> tuple[str, str]:
         """What jobs of a route do most of the time that they do not wait: in words, and the cause."""
@@ -325,18 +338,27 @@ class _Waits:
         )
         if not collects and collector_ns > 0.2 * wait.ns:
             doing += f", and the collector that its objects start ({share(collector_ns / wait.ns)} of it)"
-        wait.holder = Holder(who, cause, self._spot(who, cause), doing, longest[who], held[who])
+        calls = [row.longest_call_ns for row in self._recording.stacks if row.culprit == who and row.calls]
+        held_ns = max(calls, default=longest[who]) if wait.kind == "c_call" else longest[who]
+        wait.holder = Holder(who, cause, self._spot(who, cause), doing, held_ns, held[who])
         self._waits[wait.kind, ""] = wait
 
     def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
         spot = self._spots.get(who)
-        if self._served == "gevent" or (self._served == "loop" and (spot is None or spot.coroutine)):
+        if self._family == "gevent" or (self._family == "loop" and (spot is None or spot.coroutine)):
             if self._blocked_ns(who) > self._cpu_ns(who):
                 return "loop", "blocks"
             return "loop", "serializes" if spot and spot.after_handler else "many" if many else "computes"
-        if who == "native" or self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC:
+        if who == "native" or self._one_call(who):
             return "c_call", ""
         return "gil", "serializes" if spot and spot.after_handler else "many" if many else "long"
+
+    def _one_call(self, who: str) -> bool:
+        """Whether most of what others waited for it was one C call at a time, as its stacks or its slices say."""
+        rows = [row for row in self._recording.stacks if row.culprit == who]
+        if 2 * sum(row.ns for row in rows if row.calls) > sum(row.ns for row in rows):
+            return True
+        return self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC
 
     def _blocked_ns(self, who: str) -> int:
         return sum(row.ns for row in self._recording.held if row.route == who)
@@ -408,7 +430,7 @@ def _meanwhile(holder: ResourceHolder) -> str:
     return f"{'waiting for' if state == 'wait' else 'in'} {label}" if label else ""
 
 
-def _workers(recording: RecordedRows, served: str) -> tuple[str, int]:
+def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
     """Name and number of what a server runs requests in, as its command says."""
     serving = {job.process for job in recording.jobs}
     argv: list[str] = []
@@ -417,7 +439,7 @@ def _workers(recording: RecordedRows, served: str) -> tuple[str, int]:
         if process.number in serving and isinstance(said, list):
             argv = [str(word) for word in said]
             break
-    if served == "celery":
+    if family == "celery":
         return "the worker's slots", _option(argv, ("-c", "--concurrency"))
     host = next((job.host for job in recording.jobs), "")
     threads = _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)

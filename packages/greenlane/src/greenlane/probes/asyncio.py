@@ -8,8 +8,8 @@ loops that exist already are seen too. What goes into the loop's queue carries t
 - a descriptor: the kernel's stamp of the bytes that were read, or the return of the poll that found it. If that poll
   did not block: some moment since the one before (the recording keeps both ends)
 
-Functions handed to threads (`run_in_executor`, `asyncio.to_thread`, anyio's and with it Starlette's threads) belong to
-the job that hands them over; until they start, it waits for the pool.
+Functions handed to threads (`run_in_executor` and `asyncio.to_thread` by `children`, anyio's and with it Starlette's
+here) belong to the job that hands them over; until they start, it waits for the pool.
 
 Seen as the loop's own work: callbacks of protocols and descriptors. Seen as its creator's: the first step of an eager
 task (3.12+). A program whose loop class overrides `call_soon` and never calls its base's is not seen.
@@ -28,12 +28,17 @@ from typing import Any, Final
 from greenlane._native import Recorder, Steps, calls_rescan
 from greenlane.probes.children import placed
 from greenlane.probes.patching import Patches, Place
+from greenlane.probes.resources import resource_of
+from greenlane.probes.semaphores import place_asyncio
 from greenlane.probes.wrapping import Make
 
 __all__ = ["JOB", "absent", "install", "installed", "uninstall"]
 
 #: The job of the task that runs in this context, for tasks whose creation nobody saw. Hosts set it; 0 = none.
 JOB: Final[ContextVar[int]] = ContextVar("greenlane_job", default=0)
+
+#: Of a limiter without a limit, which is infinite.
+_MOST_TOKENS: Final = 1 << 31
 
 _recorder: Final = Recorder()
 
@@ -79,26 +84,22 @@ def _run_forever(original: Callable[[Any], None], _silent: list[bool]) -> Callab
     return run_forever
 
 
-def _run_in_executor(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    # Not at the top: what asyncio has imported by now, others want to patch before anybody imports it (gevent).
-    import inspect
-    from concurrent.futures.thread import ThreadPoolExecutor  # the package's own name would appear by being asked for
-
-    def run_in_executor(self: Any, executor: Any, func: Any, *args: Any) -> Any:
-        # A process gets the function by pickle, and a coroutine function is the loop's to refuse.
-        threads = executor is None or isinstance(executor, ThreadPoolExecutor)
-        if threads and not silent and not inspect.iscoroutinefunction(func):
-            func = placed(func)
-        return original(self, executor, func, *args)
-
-    return run_in_executor
-
-
 def _run_sync(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    async def run_sync_in_worker_thread(backend: Any, func: Any, args: Any, *more: Any, **named: Any) -> Any:
-        return await original(backend, func if silent else placed(func), args, *more, **named)
+    async def run_sync_in_worker_thread(
+        backend: Any, func: Any, args: Any, abandon_on_cancel: bool = False, limiter: Any = None
+    ) -> Any:
+        if not silent:
+            tokens = limiter or backend.current_default_thread_limiter()
+            full = tokens.borrowed_tokens >= tokens.total_tokens
+            func = placed(func, resource_of(tokens, "threads", _tokens), full=full)
+        return await original(backend, func, args, abandon_on_cancel, limiter)
 
     return run_sync_in_worker_thread
+
+
+def _tokens(limiter: Any) -> tuple[str, int]:
+    tokens = limiter.total_tokens
+    return f"anyio's threads, {type(limiter).__name__}", int(tokens) if tokens < _MOST_TOKENS else 0
 
 
 def _asyncio(patches: Patches, module: ModuleType) -> None:
@@ -106,7 +107,6 @@ def _asyncio(patches: Patches, module: ModuleType) -> None:
     for name in ("call_soon", "call_soon_threadsafe", "call_at"):
         patches.replace(loop, name, _hook(name))
     patches.replace(loop, "run_forever", _run_forever)
-    patches.replace(loop, "run_in_executor", _run_in_executor)
     _created(patches, loop)
 
 
@@ -126,7 +126,6 @@ def _uvloop(patches: Patches, module: ModuleType) -> None:
     for name in ("call_soon", "call_soon_threadsafe", "call_later"):
         patches.replace(loop, name, _hook(name))
     patches.replace(loop, "run_forever", _run_forever)
-    patches.replace(loop, "run_in_executor", _run_in_executor)
     _created(patches, loop)
 
 
@@ -137,6 +136,7 @@ def _anyio(patches: Patches, module: ModuleType) -> None:
 _PLAN: Final[dict[str, Place]] = {
     "asyncio.base_events": _asyncio,
     "asyncio.tasks": _tasks,
+    "asyncio.locks": place_asyncio,
     "uvloop": _uvloop,
     "anyio._backends._asyncio": _anyio,
 }

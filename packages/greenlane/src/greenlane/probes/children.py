@@ -12,19 +12,24 @@ Cost: 0.6 us a `submit` and 0.3 us a thread's start within a job, 0.1 us outside
 from __future__ import annotations
 
 import functools
+import threading
 import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane._native import Recorder, Steps
+from greenlane._native import Recorder, Resource, Steps
 from greenlane.probes.patching import Patches, Place
+from greenlane.probes.resources import resource_of
+from greenlane.probes.semaphores import place_threading
 
 __all__ = ["inner", "install", "placed", "uninstall"]
 
 _recorder: Final = Recorder()
 #: On a thread that was started within a job: that job.
 _JOB: Final = "_greenlane_job"
+#: What `concurrent.futures` calls pools without a name, before a number.
+_UNNAMED: Final = "ThreadPoolExecutor"
 
 
 def install() -> None:
@@ -37,12 +42,15 @@ def uninstall() -> None:
     _patches.uninstall()
 
 
-def placed(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Give `func` as a function that works for the job that runs now, whenever and wherever it is called."""
+def placed(func: Callable[..., Any], threads: Resource, *, full: bool) -> Callable[..., Any]:
+    """Give `func` as a function that works for the job that runs now, whenever one of `threads` calls it.
+
+    `full`: none of them is free now.
+    """
     job = _recorder.job()
     if not job or _is_placed(func):
         return func
-    return functools.partial(_run, job, time.monotonic_ns(), func)
+    return functools.partial(_run, job, time.monotonic_ns(), func, threads, threads.ask() if full else 0)
 
 
 def inner(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,21 +62,49 @@ def _is_placed(func: Callable[..., Any]) -> bool:
     return isinstance(func, functools.partial) and func.func is _run
 
 
-def _run(job: int, from_ns: int, func: Callable[..., Any], *args: Any, **named: Any) -> Any:
+def _run(
+    job: int,
+    from_ns: int,
+    func: Callable[..., Any],
+    threads: Resource,
+    asked_ns: int,
+    *args: Any,
+    **named: Any,
+) -> Any:
     """Run `func` on this thread for `job`, which has waited for the thread since `from_ns`."""
     before = _recorder.attach(job)
     Steps.pool_waited(from_ns)
+    thread = threading.get_ident()
+    threads.run(thread, asked_ns, func)
     try:
         return func(*args, **named)
     finally:
+        threads.give(thread)
         _recorder.attach(before)
 
 
 def _submit(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        return original(self, fn if silent else placed(fn), *args, **kwargs)
+        if not silent and _recorder.job():
+            fn = placed(fn, resource_of(self, "threads", _executor), full=_is_full(self))
+        return original(self, fn, *args, **kwargs)
 
     return submit
+
+
+def _is_full(pool: Any) -> bool:
+    try:
+        # It starts its threads one by one.
+        return len(pool._threads) >= pool._max_workers and not pool._idle_semaphore._value
+    except Exception:  # a version that looks different
+        return False
+
+
+def _executor(pool: Any) -> tuple[str, int]:
+    prefix, kind = pool._thread_name_prefix, type(pool).__name__
+    # asyncio's own prefix, and the one of those that nobody has named.
+    name = "asyncio's default executor" if prefix == "asyncio" else f"{kind} {prefix}"
+    return kind if prefix.startswith(f"{_UNNAMED}-") else name, pool._max_workers
 
 
 def _start(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -100,6 +136,7 @@ def _threading(patches: Patches, module: ModuleType) -> None:
     for name, make in (("start", _start), ("_bootstrap_inner", _bootstrap)):
         owner = next((each for each in module.Thread.__mro__ if name in vars(each)), module.Thread)
         patches.replace(owner, name, make, optional=name != "start")
+    place_threading(patches, module)
 
 
 def _futures(patches: Patches, module: ModuleType) -> None:

@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 from greenlane_tools.page.blocks import Row, details, figure, figures, legend, note, section, table, tabs, wide
 from greenlane_tools.page.charts.ridges import ridges
 from greenlane_tools.page.charts.stacked_bars import Bar, stacked_bars
-from greenlane_tools.page.html import Html, element
+from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import count, duration, share
 from greenlane_tools.report.split import KINDS, LEVELS, RouteSplit, named
 from greenlane_tools.report.study import ReportStudy
-from greenlane_tools.report.tail import Excess, sentence
+from greenlane_tools.report.tail import Excess
 
 __all__ = ["MOST_DRAWN", "kinds_legend", "latency_view", "shortened", "tail_view"]
 
@@ -26,7 +26,6 @@ _SEEN_FRAC = 0.002
 #: Distributions need at least this many jobs to have a shape.
 _SHAPE = 20
 _DRAWN_ROUTES = 8
-_SENTENCES = 3
 _AT = {"p95": "p95", "p99": "p99", "p999": "p99.9"}
 
 
@@ -149,11 +148,6 @@ def tail_view(study: ReportStudy) -> Html:
     heads = ["route", "at", "latency", "over p50", "of it wait", "mostly", "first culprit", "second culprit"]
     return section(
         "What makes the slow ones slow",
-        element(
-            "ul",
-            *(element("li", sentence(found[route][-1], study.places)) for route in drawn[:_SENTENCES]),
-            class_="findings",
-        ),
         wide(stacked_bars(bars, "what percentiles exceed p50 by, by kind")),
         kinds_legend(kind for route in drawn for each in found[route] for kind in _positive(each)),
         details("By route, with the culprits", table(heads, rows, "what percentiles exceed p50 by"), more),

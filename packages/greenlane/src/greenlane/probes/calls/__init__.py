@@ -16,7 +16,7 @@
 | Celery, kombu | a message published; it carries the headers of `greenlane.probes.enqueued` | `timeout` |
 
 The outermost counts: requests over urllib3 over http.client is one call of requests. Waits for a free connection of a
-pool (SQLAlchemy, urllib3, httpx, aiohttp, psycopg_pool) are waits of the kind pool.
+pool are waits of the kind pool; `pools` lists the pools, and says who holds their connections meanwhile.
 
 `span` holds how a call is measured, `naming` what upstream and operation are called.
 

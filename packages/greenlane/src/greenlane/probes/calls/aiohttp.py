@@ -16,7 +16,7 @@ from greenlane.probes.calls.http import own_ns
 from greenlane.probes.calls.naming import PORTS, http_operation, seconds, upstream
 from greenlane.probes.patching import Patches
 
-__all__ = ["place", "place_connector"]
+__all__ = ["place"]
 
 #: The attribute of a response that holds its call, and when its headers were there: (call, (now, ready)).
 _CALL = "_greenlane_call"
@@ -29,12 +29,6 @@ def place(patches: Patches, module: ModuleType) -> None:
     patches.replace(response, "read", _read)
     for name in ("release", "close"):
         patches.replace(response, name, _left)
-
-
-def place_connector(patches: Patches, module: ModuleType) -> None:
-    """Place the probe of its pool's waits in `aiohttp.connector`."""
-    connector = module.BaseConnector
-    patches.replace(connector, "_wait_for_available_connection", span.pool_wait_awaited, optional=True)
 
 
 def _describe(self: Any, method: str, url: Any, *, timeout: Any = None, **_kwargs: Any) -> span.Call:

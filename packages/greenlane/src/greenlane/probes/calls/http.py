@@ -23,11 +23,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
 
-from greenlane.probes.calls import span
+from greenlane.probes.calls import pools, span
 from greenlane.probes.calls.naming import PORTS, http_operation, origin, seconds, upstream
 from greenlane.probes.patching import Patches
 
-__all__ = ["own_ns", "place_http_client", "place_httpcore", "place_httpx", "place_requests", "place_urllib3"]
+__all__ = ["own_ns", "place_http_client", "place_httpx", "place_requests", "place_urllib3"]
 
 #: The attribute of a connection that holds its call.
 _CALL = "_greenlane_call"
@@ -59,9 +59,9 @@ def place_requests(patches: Patches, module: ModuleType) -> None:
 
 
 def place_urllib3(patches: Patches, module: ModuleType) -> None:
-    """Place the span in `urllib3.connectionpool`, and its pool's waits."""
+    """Place the span in `urllib3.connectionpool`, and the probes of its pool."""
     patches.replace(module.HTTPConnectionPool, "urlopen", span.call(_urllib3, own_ns))
-    patches.replace(module.HTTPConnectionPool, "_get_conn", span.pool_wait)
+    pools.place_urllib3(patches, module)
 
 
 def place_http_client(patches: Patches, module: ModuleType) -> None:
@@ -151,13 +151,6 @@ def place_httpx(patches: Patches, module: ModuleType) -> None:
     """Place the spans in `httpx`."""
     patches.replace(module.Client, "send", span.call(_httpx, own_ns))
     patches.replace(module.AsyncClient, "send", span.awaited(_httpx, own_ns))
-
-
-def place_httpcore(patches: Patches, module: ModuleType) -> None:
-    """Place the probes of its pool's waits in `httpcore`, beneath httpx."""
-    for name, prefix, make in (("_sync", "", span.pool_wait), ("_async", "Async", span.pool_wait_awaited)):
-        pool = getattr(module, name).connection_pool
-        patches.replace(getattr(pool, f"{prefix}PoolRequest"), "wait_for_connection", make)
 
 
 def _httpx(self: Any, request: Any, **_kwargs: Any) -> span.Call:

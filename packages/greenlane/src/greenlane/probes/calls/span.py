@@ -33,6 +33,8 @@ __all__ = [
     "awaited",
     "pool_wait",
     "pool_wait_awaited",
+    "pool_waited",
+    "now_ns",
     # calls that are several functions
     "Open",
     "begin",
@@ -47,7 +49,7 @@ TIMEOUT: Final = 2
 #: A wait for a pool's connection shorter than this is none: what the pool itself takes.
 _WAITED_NS: Final = 20_000
 
-_now_ns: Final = time.monotonic_ns
+now_ns: Final = time.monotonic_ns
 
 
 class Sink(Protocol):
@@ -108,11 +110,11 @@ class Open:
         #: By the upstream's own clock; 0 = unknown.
         self.own_ns = 0
         #: When the client was asked, and when it had a connection.
-        self.asked_ns = self.from_ns = _now_ns()
+        self.asked_ns = self.from_ns = now_ns()
 
     def end(self, outcome: int) -> None:
         """Write it down as ended now. Only the first word counts."""
-        self.end_at(_now_ns(), _sink.io_ready_ns(), outcome)
+        self.end_at(now_ns(), _sink.io_ready_ns(), outcome)
 
     def end_at(self, to_ns: int, ready_ns: int, outcome: int) -> None:
         """The same for a moment that has passed."""
@@ -133,7 +135,7 @@ class Open:
 
     def passed(self) -> tuple[int, int]:
         """(now, ready): for `end_at`, when its end becomes known only later."""
-        return _now_ns(), _sink.io_ready_ns()
+        return now_ns(), _sink.io_ready_ns()
 
 
 _open: Final[contextvars.ContextVar[Open | None]] = contextvars.ContextVar("greenlane_call", default=None)
@@ -228,11 +230,11 @@ def pool_wait(original: Callable[..., Any], silent: list[bool]) -> Callable[...,
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if silent or not _sink.recording():
             return original(*args, **kwargs)
-        from_ns = _now_ns()
+        from_ns = now_ns()
         try:
             return original(*args, **kwargs)
         finally:
-            _pool_waited(from_ns)
+            pool_waited(from_ns)
 
     return wrapper
 
@@ -243,17 +245,18 @@ def pool_wait_awaited(original: Callable[..., Awaitable[Any]], silent: list[bool
     async def wrapper(*args: Any, **kwargs: Any) -> Any:
         if silent or not _sink.recording():
             return await original(*args, **kwargs)
-        from_ns = _now_ns()
+        from_ns = now_ns()
         try:
             return await original(*args, **kwargs)
         finally:
-            _pool_waited(from_ns)
+            pool_waited(from_ns)
 
     return wrapper
 
 
-def _pool_waited(from_ns: int) -> None:
-    to_ns = _now_ns()
+def pool_waited(from_ns: int) -> None:
+    """Take a wait for a free connection that has ended; the call that goes on begins only now."""
+    to_ns = now_ns()
     if to_ns - from_ns >= _WAITED_NS:
         _sink.waited("pool", from_ns, to_ns)
         one = _open.get()

@@ -28,10 +28,7 @@ __all__ = [
     "named",
     "place_psycopg",
     "place_psycopg2",
-    "place_psycopg_pool",
-    "place_psycopg_pool_async",
     "place_sqlalchemy",
-    "place_sqlalchemy_pool",
     "text_of",
 ]
 
@@ -127,16 +124,6 @@ def place_psycopg(patches: Patches, module: ModuleType) -> None:
             patches.replace(server_cursor, name, wrapped(_fetch))
 
 
-def place_psycopg_pool(patches: Patches, module: ModuleType) -> None:
-    """Place the probe of its waits in `psycopg_pool.pool`."""
-    patches.replace(module.WaitingClient, "wait", span.pool_wait)
-
-
-def place_psycopg_pool_async(patches: Patches, module: ModuleType) -> None:
-    """Place the probe of its waits in `psycopg_pool.pool_async`."""
-    patches.replace(module.WaitingClient, "wait", span.pool_wait_awaited)
-
-
 def _execute(self: Any, query: Any, *_args: Any, **_kwargs: Any) -> span.Call:
     return span.Call(_server(self._conn), named(query))
 
@@ -213,12 +200,6 @@ def place_sqlalchemy(patches: Patches, module: ModuleType) -> None:
     for name in ("do_execute", "do_executemany"):
         patches.replace(module.DefaultDialect, name, span.call(_parameters))
     patches.replace(module.DefaultDialect, "do_execute_no_params", span.call(_statement))
-
-
-def place_sqlalchemy_pool(patches: Patches, module: ModuleType) -> None:
-    """Place the probes in `sqlalchemy.util.queue`, where a QueuePool waits; making a connection is not in it."""
-    for queue in (module.Queue, module.AsyncAdaptedQueue):
-        patches.replace(queue, "get", span.pool_wait)
 
 
 def _parameters(self: Any, cursor: Any, statement: Any, _parameters: Any, context: Any = None) -> span.Call | None:

@@ -1,0 +1,113 @@
+"""Semaphores of `threading` and asyncio within jobs: who waits for a place, and who holds them meanwhile.
+
+A place belongs to the thread or task that took it, until that one releases it; released by another, it counts as held.
+Attempts that do not wait, such as those of an executor for its idle threads, take no place.
+
+Cost: 1 us a place within a job, 0.1 us outside of one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from greenlane._native import Recorder, Resource
+from greenlane.probes.patching import Patches
+from greenlane.probes.resources import known_resource, resource_of
+
+__all__ = ["place_asyncio", "place_threading"]
+
+_recorder: Final = Recorder()
+
+
+def place_threading(patches: Patches, module: Any) -> None:
+    """Place the probes in `threading`."""
+    patches.replace(module.Semaphore, "acquire", _acquire)
+    for semaphore in (module.Semaphore, module.BoundedSemaphore):
+        patches.replace(semaphore, "release", _release(lambda: threading.get_ident()))
+
+
+def place_asyncio(patches: Patches, module: Any) -> None:
+    """Place the probes in `asyncio.locks`."""
+    from asyncio import current_task
+
+    def task() -> int:
+        try:
+            return id(current_task())
+        except RuntimeError:  # no loop runs
+            return 0
+
+    patches.replace(module.Semaphore, "acquire", _acquire_awaited(task))
+    # A bounded one's calls it.
+    patches.replace(module.Semaphore, "release", _release(task))
+
+
+def _describe(semaphore: Any) -> tuple[str, int]:
+    known = known_resource(semaphore)
+    bound = getattr(semaphore, "_initial_value", None) or getattr(semaphore, "_bound_value", None)
+    places = bound or semaphore._value + (known.holds() if known is not None else 0)
+    return f"{type(semaphore).__module__.partition('.')[0]}.{type(semaphore).__name__}", places
+
+
+def _acquire(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+    def acquire(self: Any, blocking: bool = True, timeout: float | None = None) -> Any:
+        if silent or not blocking or timeout == 0 or not _recorder.job():
+            return original(self, blocking, timeout)
+        resource = resource_of(self, "semaphore", _describe)
+        full = not self._value
+        asked_ns = resource.ask()
+        try:
+            taken = original(self, blocking, timeout)
+        except BaseException:
+            _end(resource, threading.get_ident(), asked_ns, full=full, taken=False)
+            raise
+        _end(resource, threading.get_ident(), asked_ns, full=full, taken=taken)
+        return taken
+
+    return acquire
+
+
+def _acquire_awaited(task: Callable[[], int]) -> Callable[..., Any]:
+    def make(original: Callable[..., Awaitable[Any]], silent: list[bool]) -> Callable[..., Any]:
+        async def acquire(self: Any) -> Any:
+            if silent or not _recorder.job():
+                return await original(self)
+            resource = resource_of(self, "semaphore", _describe)
+            full = self.locked()
+            asked_ns = resource.ask()
+            try:
+                taken = await original(self)
+            except BaseException:
+                _end(resource, task(), asked_ns, full=full, taken=False)
+                raise
+            _end(resource, task(), asked_ns, full=full, taken=True)
+            return taken
+
+        return acquire
+
+    return make
+
+
+def _end(resource: Resource, key: int, asked_ns: int, *, full: bool, taken: bool) -> None:
+    """The wait is over, if it was one."""
+    if full and asked_ns:
+        _recorder.waited("pool", asked_ns, time.monotonic_ns())
+    if taken:
+        resource.take(key, asked_ns)
+    else:
+        resource.fail(asked_ns)
+
+
+def _release(key: Callable[[], int]) -> Callable[..., Any]:
+    def make(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+        def release(self: Any, *args: Any, **kwargs: Any) -> Any:
+            known = None if silent else known_resource(self)
+            if known is not None:
+                known.give(key())
+            return original(self, *args, **kwargs)
+
+        return release
+
+    return make
