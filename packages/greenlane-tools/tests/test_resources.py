@@ -12,19 +12,24 @@ CONNECTIONS = 0
 GAVE_UP, HOLDS_STILL = 1, 1
 POOL = 5
 POOL_NAME = "QueuePool to db:5432"
+MS = 1_000_000
 
 
 def recording(*events: tuple[str, dict[str, Any]]) -> Recording:
-    """Three threads: two hold a connection each while job 3 waits for one."""
+    """Three threads: two hold a connection each while job 3 waits for one. Times are ms here."""
     writer = RecordingWriter(1, 7)
+
+    def event(what: str, /, **fields: Any) -> None:
+        writer.event(what, **{key: value * MS if key.endswith("_ns") else value for key, value in fields.items()})
+
     for unit in (1, 2, 3):
-        writer.event("unit", at_ns=0, unit=unit, kind=0, thread=unit, name=f"worker-{unit}")
-        writer.event("job_open", at_ns=10, job=unit, unit=unit, arrival_ns=10)
-        writer.event("job_name", at_ns=11, job=unit, route=["", "/report", "/export", "/page"][unit])
+        event("unit", at_ns=0, unit=unit, kind=0, thread=unit, name=f"worker-{unit}")
+        event("job_open", at_ns=10, job=unit, unit=unit, arrival_ns=10)
+        event("job_name", at_ns=11, job=unit, route=["", "/report", "/export", "/page"][unit])
     for name, fields in events:
-        writer.event(name, **fields)
+        event(name, **fields)
     for unit in (1, 2, 3):
-        writer.event("job_close", at_ns=1000, job=unit, status=200)
+        event("job_close", at_ns=1000, job=unit, status=200)
     return Recording(writer.chunk())
 
 
@@ -46,13 +51,13 @@ def test_each_moment_of_a_wait_is_shared_among_those_who_held_a_place_then() -> 
         hold(2, 500, 600, "export (app.py:9)"),  # nobody waits
     )
     (resource,) = read.resources
-    assert resource[:7] == ("connections", POOL_NAME, 2, 1, 200, 200, 0)
-    assert resource.victims == [("/page", "page (app.py:3)", 1, 200, 200, 0)]
+    assert resource[:7] == ("connections", POOL_NAME, 2, 1, 200 * MS, 200 * MS, 0)
+    assert resource.victims == [("/page", "page (app.py:3)", 1, 200 * MS, 200 * MS, 0)]
     report, export = resource.holders
-    assert (report.route, report.line, report.holds, report.held_ns) == ("/report", "report (app.py:7)", 1, 250)
-    assert (export.route, export.holds, export.longest_ns) == ("/export", 1, 200)
-    assert report.ns + export.ns == 200
-    assert report.ns >= 100
+    assert (report.route, report.line, report.holds, report.held_ns) == ("/report", "report (app.py:7)", 1, 250 * MS)
+    assert (export.route, export.holds, export.longest_ns) == ("/export", 1, 200 * MS)
+    # From 200 to 300 both did.
+    assert (report.ns, export.ns) == (150 * MS, 50 * MS)
     blamed = {row.culprit: row.ns for row in read.blame if row.kind == "pool"}
     assert blamed == {"/report": report.ns, "/export": export.ns}
 
@@ -69,7 +74,7 @@ def test_what_a_holder_did_meanwhile_is_named_by_its_calls() -> None:
         ("call", call),
     ).resources
     (holder,) = resource.holders
-    assert holder.meanwhile == [("io", "GET /pay pay:80", 150), ("cpu", "", 50)]
+    assert holder.meanwhile == [("io", "GET /pay pay:80", 150 * MS), ("cpu", "", 50 * MS)]
 
 
 def test_a_hold_told_again_counts_once_as_long_as_it_was_last() -> None:
@@ -81,7 +86,7 @@ def test_a_hold_told_again_counts_once_as_long_as_it_was_last() -> None:
     (resource,) = read.resources
     assert (resource.gave_up, resource.victims[0].gave_up) == (1, 1)
     (holder,) = resource.holders
-    assert (holder.holds, holder.held_ns, holder.ns) == (1, 150, 100)
+    assert (holder.holds, holder.held_ns, holder.ns) == (1, 150 * MS, 100 * MS)
 
 
 def test_a_call_of_c_that_kept_the_gil_is_counted_with_its_line() -> None:
@@ -90,4 +95,10 @@ def test_a_call_of_c_that_kept_the_gil_is_counted_with_its_line() -> None:
         ("stack", {"at_ns": 500, "weight_ns": 400, "kept_ns": 400, **at}),
         ("stack", {"at_ns": 700, "weight_ns": 30, **at}),
     ).stacks
-    assert (stack.culprit, stack.ns, stack.looks, stack.calls, stack.longest_call_ns) == ("/report", 430, 2, 1, 400)
+    assert (stack.culprit, stack.ns, stack.looks, stack.calls, stack.longest_call_ns) == (
+        "/report",
+        430 * MS,
+        2,
+        1,
+        400 * MS,
+    )

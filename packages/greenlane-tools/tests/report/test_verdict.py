@@ -19,6 +19,7 @@ from greenlane_tools.reader.rows import (
     Resource,
     ResourceHolder,
     ResourceVictim,
+    Sample,
     Segment,
     Stack,
 )
@@ -32,7 +33,7 @@ JARGON = ("hog", "accepted", "place in a pool", "unseen", "overcommit")
 
 
 def jobs(route: str, count: int, wait_ns: Mapping[str, int] | None = None, first: int = 0, **fields: Any) -> list[Job]:
-    """So many of a route; 10 ms of CPU unless said otherwise."""
+    """This many of a route; 10 ms of CPU unless said otherwise."""
     found = []
     waits = dict(wait_ns or {})
     cpu_ns, io_ns = fields.pop("cpu_ns", 10 * MS), fields.pop("io_ns", {})
@@ -274,6 +275,19 @@ def test_the_machine_is_a_note_unless_it_is_far_more_than_all_else() -> None:
     assert (told(made).kind, told(made).remedy.key) == ("machine", "more_cores")
 
 
+def test_a_process_that_uses_more_than_a_core_competes_with_its_own_native_threads() -> None:
+    made = Made(jobs=jobs("/rank", 20, {"os": 200 * MS, "unseen": 100 * MS}, cpu_ns=300 * MS))
+    made.blame = [blame("/rank", "os", "os", 4 * S), blame("/rank", "unseen", "unseen", 2 * S)]
+    made.own = [Own(0, 1, "/rank", "rank (shop/app.py:14)", S, 5)]
+    made.processes = [Process(0, 7, {}, 0, 20 * S, 0, 0)]
+    made.samples = [Sample(0, n * S, n * S * 9 // 5, 0, 10**8, 20, 1, 0, 0) for n in range(10)]
+    verdict = told(made)
+    assert (verdict.kind, verdict.line, verdict.remedy.key) == ("machine", "app.py:14 rank", "one_native_thread")
+    assert verdict.sentence.startswith(
+        "/rank waits 300 ms (50 % of its p99) for a core, which /rank has with its native"
+    )
+
+
 def test_one_job_never_decides_and_a_probe_of_the_boot_is_a_note() -> None:
     made = waiting("gil", "/slow", 200 * MS)
     made.jobs += jobs("/once", 1, {"lock": 60 * S}, first=40)
@@ -347,7 +361,7 @@ def test_time_that_nothing_explains_is_not_called_hardly_any_waiting() -> None:
 
 
 def test_every_row_of_the_table_can_be_reached_and_says_when_it_is_wrong() -> None:
-    words = dict.fromkeys(("victim", "holder", "line", "at", "call", "resource", "capacity", "meanwhile"), "x")
+    words = dict.fromkeys(("victim", "holder", "line", "at", "call", "resource", "more", "meanwhile"), "x")
     for row in REMEDIES:
         assert row.wrong_when or row.key == "look_closer"
         for served in row.families or ("threads",):

@@ -127,7 +127,8 @@ class CodeSpot(NamedTuple):
     @property
     def text(self) -> str:
         """ "pricing.py:88 total"."""
-        return f"{self.frame.place} {self.frame.function}" if self.frame.file else self.frame.function
+        function = self.frame.function.partition(".<locals>")[0]
+        return f"{self.frame.place} {function}" if self.frame.file else function
 
 
 def spots(rows: Iterable[tuple[str, str, int] | Stack]) -> Mapping[str, CodeSpot]:

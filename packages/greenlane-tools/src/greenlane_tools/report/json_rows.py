@@ -26,7 +26,6 @@ VIEWS: Final = (
         "upstream",
         "clock",
         "worker",
-        "uncut",
         "unfinished",
     ),
     *(
@@ -49,7 +48,7 @@ VIEWS: Final = (
 def rows_of(study: ReportStudy) -> list[Row]:
     """All rows; None = unknown or not applicable."""
     found: list[Row] = [{"view": "finding", "name": note.name, "said": note.text} for note in study.notes]
-    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _uncut, _branches, _load, _costs, _own, _held)
+    views = (_routes, _tails, _blame, _upstreams, _clocks, _workers, _branches, _load, _costs, _own, _held)
     for each in (*views, _unfinished, _scaling, _turns):
         found += each(study)
     found += [{"view": "job", **_job(story)} for story in study.stories]
@@ -191,22 +190,6 @@ def _workers(study: ReportStudy) -> Iterator[Row]:
             "os_wait_frac": rounded(each.os_wait_frac),
             "rss_mb": rounded(each.rss_bytes / 1e6),
         }
-
-
-def _uncut(study: ReportStudy) -> Iterator[Row]:
-    found = study.uncut
-    yield {
-        "view": "uncut",
-        "interval_ms": ms(found.interval_ns),
-        "gil_wait_ms": ms(found.gil_wait_ns),
-        "looked_ms": ms(found.looked_ns),
-        "samples": found.jobs,
-        "uncut_ms": ms(found.uncut_ns),
-        "uncut_frac": rounded(found.frac),
-        "culprits": [
-            {"culprit": name, "wait_ms": ms(ns), "longest_ms": ms(longest)} for name, ns, longest in found.culprits[:5]
-        ],
-    }
 
 
 def _branches(study: ReportStudy) -> Iterator[Row]:

@@ -27,7 +27,7 @@ class Remedy:
 @dataclass(frozen=True)
 class RemedyRow:
     """One row. Texts may name {victim}, {holder}, {line}, {at} (the same after its preposition), {call}, {resource},
-    {capacity} and {meanwhile}."""
+    {more} (than its places now) and {meanwhile}."""
 
     #: As in the verdict: its resource's kind, and what the holder does with it; "" = any.
     kind: str
@@ -109,7 +109,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "earlier. A larger pool helps only as far as the other side bears it",
               "what it does meanwhile needs the same transaction"),
     RemedyRow("connection_pool", "", "larger_pool",
-              "Open more connections than {capacity}, give {holder} a pool of its own, or shorten {line}",
+              "Open {more} connections, give {holder} a pool of its own, or shorten {line}",
               "the database itself is full: then each query gets slower"),
     RemedyRow("executor", "shared", "own_executor",
               "Give {call} an executor of its own: `loop.run_in_executor(ThreadPoolExecutor(8), {call})`. What else "
@@ -123,7 +123,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "one upstream then no longer hold all slots",
               "the tasks compute", families=("celery",)),
     RemedyRow("executor", "waits", "more_threads",
-              "Allow more of {resource} than {capacity}, or make {line} wait for less: they wait and do not compute",
+              "Give {resource} {more} threads, or make {line} wait for less: its threads wait, they do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
     RemedyRow("executor", "queue", "more_connections",
               "Open more connections, or make fewer calls: {resource} does one call at a time",
@@ -133,16 +133,20 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "Then hold its places for less time, or give it more", "",
               check="Most threads of {victim} stand at that line."),
     RemedyRow("executor", "", "more_threads",
-              "Allow more of {resource} than {capacity}, if they wait and do not compute",
+              "Give {resource} {more} threads, if they wait and do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
+    RemedyRow("lock", "unnamed", "shorten_hold",
+              "Hold that lock for less. `py-spy dump --pid PID` while it is slow shows the line at which threads of "
+              "{victim} wait for it, and who is inside",
+              "what it protects must not change meanwhile"),
     RemedyRow("lock", "", "shorten_hold",
               "Hold the lock {at} for less: move what waits or computes out of it",
               "what it protects must not change meanwhile"),
     RemedyRow("semaphore", "", "shorten_hold",
-              "Make what is done {at} shorter, or let more than {capacity} do it at a time",
+              "Make what is done {at} shorter, or let {more} do it at a time",
               "the limit protects something that bears no more"),
     RemedyRow("process_pool", "", "more_workers",
-              "Give {resource} more processes than {capacity}, as far as there are cores, or shorten {line}",
+              "Give {resource} {more} processes, as far as there are cores, or shorten {line}",
               "all cores are busy already"),
     # --- before the first instruction
     RemedyRow("accept", "", "proxy_buffers",

@@ -19,7 +19,6 @@ from greenlane_tools.report.story import Story, stories_of
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.tail import Excess, excesses
 from greenlane_tools.report.turns import RouteTurns, turns_of
-from greenlane_tools.report.uncut import Uncut, uncut_of
 from greenlane_tools.report.verdict import Verdict, verdict_of
 from greenlane_tools.report.waiting import boot_jobs, host_family, waits_of
 from greenlane_tools.report.workers import Balance, Load, Scaling, balance_of, load_of, scaling_of
@@ -45,7 +44,6 @@ class ReportStudy:
     upstreams: Sequence[UpstreamClocks]
     clocks: Sequence[RouteClocks]
     balance: Balance
-    uncut: Uncut
     #: Routes that took turns for permits; empty = nobody waited for one.
     turns: Sequence[RouteTurns]
     scaling: Scaling
@@ -79,7 +77,6 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
     routes = split_routes(recording.jobs)
     called, clocks = upstreams(recording.calls), route_clocks(recording.jobs)
     balance = balance_of(recording.processes, recording.jobs, recording.samples)
-    uncut = uncut_of(recording)
     jobs = {(job.process, job.job): job for job in recording.jobs}
     load, branches = load_of(recording.jobs), branches_of(recording.calls, jobs)
     slow = sorted(recording.jobs, key=lambda job: -job.latency_ns)[:slowest]
@@ -96,7 +93,7 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
         branches=branches,
         endings=endings,
     )
-    waits, family = waits_of(recording, routes, uncut), host_family(recording)
+    waits, family = waits_of(recording, routes), host_family(recording)
     starts = [process.from_ns for process in recording.processes] or [job.arrival_ns for job in recording.jobs] or [0]
     ends = [process.to_ns for process in recording.processes] or [job.end_ns for job in recording.jobs] or [0]
     return ReportStudy(
@@ -109,7 +106,6 @@ def study_of(recording: RecordedRows, slowest: int = SLOWEST) -> ReportStudy:
         upstreams=called,
         clocks=clocks,
         balance=balance,
-        uncut=uncut,
         turns=turns_of(routes, recording.blame, recording.turns),
         scaling=scaling_of(recording.jobs, recording.samples, balance),
         load=load,

@@ -8,14 +8,15 @@ jobs do. So this looks at the jobs that waited most for the GIL, and at those th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from greenlane_tools.reader.rows import Job, Process, Segment
 from greenlane_tools.report.subject import RecordedRows
 
-__all__ = ["Uncut", "interval_ns", "uncut_of"]
+__all__ = ["interval_ns", "uncut_fracs"]
 
 #: CPython's own.
 _DEFAULT_INTERVAL_NS: Final = 5_000_000
@@ -35,27 +36,6 @@ _VICTIMS: Final = 200
 _RUNNERS: Final = 1_000
 
 
-@dataclass(frozen=True)
-class Uncut:
-    """Waits for the GIL in slices that were not cut."""
-
-    interval_ns: int
-    #: Of all jobs, and of those that were looked at.
-    gil_wait_ns: int
-    looked_ns: int
-    jobs: int
-    uncut_ns: int
-    #: (culprit, ns, longest stretch without a cut), most first.
-    culprits: Sequence[tuple[str, int, int]]
-    #: By culprit: of the wait for it that was looked at, the share that was not cut.
-    frac_by_culprit: Mapping[str, float]
-
-    @property
-    def frac(self) -> float:
-        """Of the wait that was looked at; 0 to 1."""
-        return self.uncut_ns / self.looked_ns if self.looked_ns else 0.0
-
-
 def interval_ns(processes: Iterable[Process]) -> int:
     """The largest switch interval that a process says it had; CPython's 5 ms when none does."""
     found = [process.about.get("interval_ms") for process in processes]
@@ -63,35 +43,23 @@ def interval_ns(processes: Iterable[Process]) -> int:
     return max(known, default=_DEFAULT_INTERVAL_NS)
 
 
-def uncut_of(recording: RecordedRows) -> Uncut:
-    """Looks at the jobs that waited most for the GIL. Cost: the lives of up to 1,200 jobs."""
-    interval = interval_ns(recording.processes)
-    victims = sorted((job for job in recording.jobs if _waited_ns(job)), key=_waited_ns, reverse=True)
-    least_ns = INTERVALS * interval
-    lives = _Lives(recording, least_ns)
-    looked: dict[str, int] = {}
+def uncut_fracs(recording: RecordedRows) -> Mapping[str, float]:
+    """By culprit: of the waits for it, the share in stretches that were not cut; those without any are left out.
+
+    Looks at the jobs that waited most for the GIL. Cost: the lives of up to 1,200 jobs.
+    """
+    victims = sorted((job for job in recording.jobs if _waited_ns(job)), key=_waited_ns, reverse=True)[:_VICTIMS]
+    lives = _Lives(recording, INTERVALS * interval_ns(recording.processes))
+    waited: dict[str, int] = {}
     uncut: dict[str, int] = {}
-    longest: dict[str, int] = {}
     # By time: what a large recording has of a part is read once.
-    for victim in sorted(victims[:_VICTIMS], key=lambda job: (job.process, job.end_ns)):
+    for victim in sorted(victims, key=lambda job: (job.process, job.end_ns)):
         for wait in recording.segments(victim.process, victim.job):
-            if wait.state != "wait" or wait.kind not in _FOR_GIL or wait.label == "unknown":
-                continue
-            culprit, ns, stretch_ns = lives.uncut(victim.process, wait)
-            looked[culprit] = looked.get(culprit, 0) + wait.to_ns - wait.from_ns
-            if ns:
+            if wait.state == "wait" and wait.kind in _FOR_GIL and wait.label != "unknown":
+                culprit, ns = lives.uncut(victim.process, wait)
+                waited[culprit] = waited.get(culprit, 0) + wait.to_ns - wait.from_ns
                 uncut[culprit] = uncut.get(culprit, 0) + ns
-                longest[culprit] = max(longest.get(culprit, 0), stretch_ns)
-    ranked = sorted(uncut, key=lambda culprit: -uncut[culprit])
-    return Uncut(
-        interval_ns=interval,
-        gil_wait_ns=sum(map(_waited_ns, victims)),
-        looked_ns=sum(looked.values()),
-        jobs=min(_VICTIMS, len(victims)),
-        uncut_ns=sum(uncut.values()),
-        culprits=[(name, uncut[name], longest[name]) for name in ranked],
-        frac_by_culprit={name: uncut[name] / looked[name] for name in ranked},
-    )
+    return {name: ns / waited[name] for name, ns in uncut.items() if ns}
 
 
 def _waited_ns(job: Job) -> int:
@@ -105,35 +73,36 @@ class _Lives:
         self._recording = recording
         self._least_ns = least_ns
         self._by_process: dict[int, list[Job]] = {}
-        for job in recording.jobs:
+        for job in sorted(recording.jobs, key=lambda job: job.arrival_ns):
             if job.cpu_ns >= least_ns:
                 self._by_process.setdefault(job.process, []).append(job)
+        self._longest_ns = max((job.latency_ns for of in self._by_process.values() for job in of), default=0)
         self._read: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
 
-    def uncut(self, process: int, wait: Segment) -> tuple[str, int, int]:
-        """(culprit, ns of the wait in its stretches of at least `least_ns`, the longest of them).
+    def uncut(self, process: int, wait: Segment) -> tuple[str, int]:
+        """(culprit, ns of the wait in its stretches of at least `least_ns`).
 
-        The culprit is the wait's. If that is off its core, or collects, it is who has the longest stretch there.
+        The culprit is the wait's. If that is off its core, or collects, it is who has the most of such stretches.
         """
         least_ns, whole_ns = self._least_ns, wait.to_ns - wait.from_ns
         if whole_ns < least_ns:
-            return wait.label, 0, 0
-        if wait.label == "native":  # known to be no bytecode
-            return wait.label, whole_ns, whole_ns
+            return wait.label, 0
         # Whether a server's own thread asked for the GIL all the while is not known.
         asked_ns = least_ns if wait.kind == "gil" else _NOT_ASKED * least_ns
         total: dict[str, int] = {}
-        longest: dict[str, int] = {}
-        for job in self._by_process.get(process, ()):
-            if job.end_ns <= wait.from_ns or job.arrival_ns >= wait.to_ns or wait.label not in (job.route, *_ANYBODY):
+        jobs = self._by_process.get(process, [])
+        first = bisect_left(jobs, wait.from_ns - self._longest_ns, key=lambda job: job.arrival_ns)
+        for job in islice(jobs, first, None):
+            if job.arrival_ns >= wait.to_ns:
+                break
+            if job.end_ns <= wait.from_ns or wait.label not in (job.route, *_ANYBODY):
                 continue
             for begin, end, cpu_ns in self._stretches(job):
                 inside = min(end, wait.to_ns) - max(begin, wait.from_ns)
                 if inside >= least_ns and cpu_ns >= asked_ns:
                     total[job.route] = total.get(job.route, 0) + inside
-                    longest[job.route] = max(longest.get(job.route, 0), end - begin)
         culprit = max(total, key=lambda route: total[route], default=wait.label)
-        return culprit, min(total.get(culprit, 0), whole_ns), longest.get(culprit, 0)
+        return culprit, min(total.get(culprit, 0), whole_ns)
 
     def _stretches(self, job: Job) -> list[tuple[int, int, int]]:
         key = (job.process, job.job)

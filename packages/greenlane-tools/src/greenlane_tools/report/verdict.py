@@ -53,7 +53,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "gil": "the GIL",
     "c_call": "the GIL",
     "loop": "the event loop",
-    "executor": "one of {name}",
+    "executor": "a thread of {name}",
     "connection_pool": "a connection of {name}",
     "process_pool": "a process of {name}",
     "lock": "the lock {name}",
@@ -63,7 +63,7 @@ _RESOURCES: Final[Mapping[str, str]] = {
     "prefetch": "its worker, which took it from the broker while it ran another task",
     "collector": "the garbage collector",
     "quota": "its CPU quota",
-    "machine": "a core, which other processes have",
+    "machine": "a core",
     "unknown": "something that the recording cannot name ({name})",
 }
 _NAMELESS: Final[Mapping[str, str]] = {
@@ -85,6 +85,7 @@ _HOLDS: Final[Mapping[str, str]] = {
     "loop": "on which {who} computes for up to {held} at a time",
     "collector": "which {who} starts and which stops all threads",
     "executor": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
+    "machine": "which {who} has with its {name}",
     "accept silent": "which {who} has that sends nothing",
     "accept": "which {who} has for up to {held}{meanwhile}",
     "connection_pool": "of which {all} {are} held by {who} for up to {held}{meanwhile}",
@@ -196,8 +197,11 @@ def _who(verdict: Verdict) -> str:
 
 
 def _counts(verdict: Verdict) -> float:
-    known = verdict.kind != "lock" or verdict.holder is not None
-    return verdict.cost_ns * _WEIGHTS.get(verdict.kind if known else "unknown", 1.0)
+    if verdict.kind == "lock" and verdict.holder is None:
+        return verdict.cost_ns * _WEIGHTS["unknown"]
+    if verdict.kind == "machine" and verdict.holder is not None:
+        return verdict.cost_ns  # its own native threads: one can act on that
+    return verdict.cost_ns * _WEIGHTS.get(verdict.kind, 1.0)
 
 
 def _victim(split: RouteSplit, part: float) -> Victim:
@@ -232,7 +236,7 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], family: str) -> V
     waited = f"{_route(route)} waits {duration(wait_ns)} ({share(frac)} of its p99) for "
     holder = wait.holder
     cause = wait.name if wait.kind == "unknown" else holder.cause if holder else ""
-    if wait.kind == "executor" and not wait.name:
+    if (wait.kind == "executor" and not wait.name) or (wait.kind == "lock" and holder is None):
         cause = "unnamed"
     resource = _resource(wait)
     return Verdict(
@@ -262,10 +266,12 @@ def _resource(wait: ResourceWait) -> str:
 def _holding(wait: ResourceWait) -> str:
     holder = wait.holder
     if holder is None:
-        return "" if wait.kind in ("machine", "unknown") else "; the recording does not say who has it"
+        unnamed = {"machine": ", which other processes have", "unknown": ""}
+        return unnamed.get(wait.kind, "; the recording does not say who has it")
     form = _HOLDS.get(f"{wait.kind} {holder.cause}") or _HOLDS.get(wait.kind) or _HOLDS[""]
     held = form.format(
         who=called(holder.who),
+        name=wait.name,
         held=duration(holder.held_ns),
         all="the only one" if wait.capacity == 1 else f"all {wait.capacity}" if wait.capacity else "most",
         are="is" if wait.capacity == 1 else "are",
@@ -292,7 +298,7 @@ def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait
         "line": spot.text if spot else f"the code of {who}",
         "call": _arguments(spot.call or spot.frame.function if spot else ""),
         "resource": (wait.name if wait else "") or resource or "it",
-        "capacity": str(wait.capacity) if wait and wait.capacity else "now",
+        "more": f"more than {wait.capacity}" if wait and wait.capacity else "more",
         "meanwhile": holder.meanwhile if holder else "",
     }
 

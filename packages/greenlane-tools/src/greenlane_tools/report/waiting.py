@@ -1,8 +1,8 @@
 """What jobs waited for, by resource: who waited, who had it meanwhile, at which line, and what it did.
 
 All waiting for running code of one process is one resource, whether a job met it as a wait for the GIL, for the loop or
-before its first instruction: its kind follows from whoever had it most. Time of one job never decides: of each route
-and kind of wait the longest job is left out, and so are jobs that waited for the start of their process.
+before its first instruction: its kind follows from the one that had it most. Time of one job never decides: of each
+route and kind of wait the longest job is left out, and so are jobs that waited for the start of their process.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from greenlane_tools.page.quantities import share
+from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.reader.rows import Blame, Job, Resource, ResourceHolder
 from greenlane_tools.report.culprits import CodeSpot, frames, spots
 from greenlane_tools.report.split import RouteSplit, wait_ns
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.turns import permits_in_force
-from greenlane_tools.report.uncut import Uncut
+from greenlane_tools.report.uncut import uncut_fracs
+from greenlane_tools.report.workers import balance_of
 
 __all__ = ["Holder", "ResourceWait", "boot_jobs", "host_family", "waits_of"]
 
@@ -39,6 +40,9 @@ _FEW_JOBS: Final = 10
 _FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
 #: Who is the cause but had nothing: it says no more than that somebody else ran.
 _NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
+#: Cores that a process with a GIL does not use by itself.
+_NATIVE_FRAC: Final = 1.3
+_BLOCKED: Final = "blocked in a call"
 _SILENT: Final = "a client's connection"
 #: Requests whose own client may be what they read from.
 _WITH_BODY: Final = ("POST ", "PUT ", "PATCH ")
@@ -48,6 +52,8 @@ _KINDS: Final[Mapping[str, str]] = {
     "threads": "executor",
     "processes": "process_pool",
 }
+#: uvloop makes the executor that asyncio calls its default one.
+_NAMES: Final = {"ThreadPoolExecutor uvloop": "uvloop's default executor"}
 #: Waits of jobs that a resource's may be counted in, by its kind.
 _COUNTED: Final[Mapping[str, Sequence[str]]] = {
     "connection_pool": ("pool", "lock"),
@@ -120,7 +126,7 @@ def host_family(recording: RecordedRows) -> str:
 
 
 def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
-    """Jobs that arrived before their process began its first one, and waited for no other job but for its start."""
+    """Jobs that arrived before their process began its first one, and waited for its start, not for another job."""
     ordered = sorted(jobs, key=lambda job: job.handler_ns or job.arrival_ns)
     begun: dict[int, int] = {}
     for job in ordered:
@@ -135,16 +141,16 @@ def boot_jobs(jobs: Iterable[Job], routes: Iterable[str]) -> list[Job]:
     ]
 
 
-def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> list[ResourceWait]:
+def waits_of(recording: RecordedRows, routes: Sequence[RouteSplit]) -> list[ResourceWait]:
     """All that was waited for, most ns first."""
-    return _Waits(recording, routes, uncut).ranked()
+    return _Waits(recording, routes).ranked()
 
 
 class _Waits:
-    def __init__(self, recording: RecordedRows, routes: Sequence[RouteSplit], uncut: Uncut) -> None:
+    def __init__(self, recording: RecordedRows, routes: Sequence[RouteSplit]) -> None:
         self._recording = recording
         self._routes = {split.route: split for split in routes}
-        self._uncut = uncut
+        self._uncut = uncut_fracs(recording)
         self._family = host_family(recording)
         self._spots = spots(recording.stacks)
         self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
@@ -165,6 +171,7 @@ class _Waits:
             residual_ns = sum(max(0, job.residual_ns) for job in split.jobs)
             if residual_ns:
                 self._wait("unknown", "residual").add(split.route, "residual", residual_ns, 1.0)
+        self._native_threads()
         return sorted(self._waits.values(), key=lambda each: -each.ns)
 
     def _wait(self, kind: str, name: str = "", capacity: int = 0) -> ResourceWait:
@@ -178,13 +185,14 @@ class _Waits:
     def _named(self) -> dict[tuple[str, str], float]:
         """Takes resources as they are; gives what of the rows of blame is told with them, by victim and kind."""
         taken: dict[tuple[str, str], float] = {}
-        for resource in self._recording.resources:
+        for row in self._recording.resources:
+            resource = row._replace(name=_NAMES.get(row.name, row.name))
             kind = _KINDS.get(resource.kind, resource.kind)
             wait = self._wait(kind, resource.name, resource.capacity)
             for victim in resource.victims:
                 for counted in _COUNTED.get(kind, ("lock",)):
-                    whole = sum(row.ns for row in self._recording.blame if (row.victim, row.kind) ==
-                                (victim.route, counted))  # fmt: skip
+                    rows = [each for each in self._recording.blame if each.victim == victim.route]
+                    whole = sum(each.ns for each in rows if each.kind == counted)
                     ns = min(float(victim.ns), whole - taken.get((victim.route, counted), 0.0))
                     if ns > 0:
                         taken[victim.route, counted] = taken.get((victim.route, counted), 0.0) + ns
@@ -196,21 +204,22 @@ class _Waits:
 
     def _holder_of(self, wait: ResourceWait, resource: Resource, holder: ResourceHolder) -> Holder:
         whole = sum(ns for _, _, ns in holder.meanwhile) or 1
-        computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
         # A client's pool without an address: its connections are held by the calls themselves.
         address = resource.name.partition(" to ")[2]
-        inside = sum(ns for state, label, ns in holder.meanwhile if state == "io" and address in label) / whole
-        cause = ""
+        inside = [each for each in holder.meanwhile if each[0] == "io" and each[1] != "sleep" and address in each[1]]
+        cause, doing = "", holder.meanwhile
         if wait.kind == "connection_pool" and holder.meanwhile:
-            cause = "query" if inside >= 0.5 else "elsewhere"
+            cause = "query" if 2 * sum(ns for _, _, ns in inside) >= whole else "elsewhere"
+            doing = inside if cause == "query" else [each for each in holder.meanwhile if each not in inside]
         elif wait.kind == "executor" and holder.meanwhile:
+            computes = sum(ns for state, _, ns in holder.meanwhile if state == "cpu") / whole
             shared = "default executor" in resource.name and any(
                 each.route != holder.route for each in resource.victims
             )
             cause = "computes" if computes >= 0.5 else "shared" if shared else "waits"
         frame = next(iter(frames(holder.line)), None)
         spot = CodeSpot(frame, "", False, False) if frame is not None else None
-        return Holder(holder.route, cause, spot, _meanwhile(holder), holder.longest_ns, holder.ns)
+        return Holder(holder.route, cause, spot, _meanwhile(doing, holder.holds), holder.longest_ns, holder.ns)
 
     # --- rows of blame
 
@@ -240,7 +249,7 @@ class _Waits:
         elif row.kind == "parked":
             self._held(self._wait("parked", row.culprit), row, part)
         else:
-            wait = self._wait("unknown", "blocked in a call" if row.kind == "unseen" else "no culprit")
+            wait = self._wait("unknown", _BLOCKED if row.kind == "unseen" else "no culprit")
             self._add(wait, row, row.ns * part)
 
     def _held(self, wait: ResourceWait, row: Blame, part: float, cause: str = "") -> None:
@@ -307,6 +316,23 @@ class _Waits:
             return "reading what its client sends", "client"
         return {"sleep": "asleep"}.get(next(iter(split.io_ns)), "waiting outside"), "waits"
 
+    def _native_threads(self) -> None:
+        """A process that uses more than a core shares the cores with its own native threads."""
+        recording, machine = self._recording, self._waits.get(("machine", ""))
+        hottest = balance_of(recording.processes, recording.jobs, recording.samples).hottest
+        if machine is None or hottest is None or (hottest.busy_frac or 0.0) < _NATIVE_FRAC:
+            return
+        blocked = self._waits.pop(("unknown", _BLOCKED), None)
+        if blocked is not None:
+            machine.counted |= blocked.counted
+            for of, more in ((machine.victims, blocked.victims), (machine.whole, blocked.whole)):
+                of.update({route: of.get(route, 0.0) + ns for route, ns in more.items()})
+        machine.name = "native threads (BLAS, OpenMP)"
+        split = max(self._routes.values(), key=lambda each: each.cpu_ns)
+        computed = [(row.route, row.stack, row.cpu_ns) for row in recording.own if row.route == split.route]
+        spot, mean_ns = spots(computed).get(split.route), round(split.cpu_ns / len(split.jobs))
+        machine.holder = Holder(split.route, "native_threads", spot, "computing in native threads", mean_ns, machine.ns)
+
     # --- running code
 
     def _for_code(self) -> None:
@@ -326,7 +352,7 @@ class _Waits:
         weighed = named if many else {who: ns for who, ns in long_ns.items() if who in named and ns} or named
         who = max(weighed, key=lambda each: weighed[each], default=max(held, key=lambda each: held[each]))
         collector_ns = held.get("gc", 0.0)
-        # The collector runs in the thread that allocates: it is on the account of whoever computes most.
+        # The collector runs in the thread that allocates: it is on the account of the route that computes most.
         collects = collector_ns > 10 * held[who] or who == "gc"
         wait.kind, cause = ("collector", "") if collects else self._kind_of(who, many)
         if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns:
@@ -358,7 +384,7 @@ class _Waits:
         rows = [row for row in self._recording.stacks if row.culprit == who]
         if 2 * sum(row.ns for row in rows if row.calls) > sum(row.ns for row in rows):
             return True
-        return self._uncut.frac_by_culprit.get(who, 0.0) >= _UNCUT_FRAC
+        return self._uncut.get(who, 0.0) >= _UNCUT_FRAC
 
     def _blocked_ns(self, who: str) -> int:
         return sum(row.ns for row in self._recording.held if row.route == who)
@@ -420,14 +446,15 @@ def _mean_wait(split: RouteSplit) -> float:
     return sum(wait_ns(job) for job in split.jobs) / len(split.jobs)
 
 
-def _meanwhile(holder: ResourceHolder) -> str:
-    """What it did most while it held a place."""
-    if not holder.meanwhile:
+def _meanwhile(doing: Sequence[tuple[str, str, int]], holds: int) -> str:
+    """What a holder did most, and for how long in the mean of its holds."""
+    if not doing:
         return ""
-    state, label, _ = holder.meanwhile[0]
-    if state == "cpu":
-        return "computing"
-    return f"{'waiting for' if state == 'wait' else 'in'} {label}" if label else ""
+    state, label, ns = doing[0]
+    mean = f" for {duration(ns / max(1, holds))}"
+    if state == "cpu" or label == "sleep":
+        return ("computing" if state == "cpu" else "asleep") + mean
+    return f"{'waiting for' if state == 'wait' else 'in'} {label}{mean}" if label else ""
 
 
 def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
@@ -440,10 +467,9 @@ def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
             argv = [str(word) for word in said]
             break
     if family == "celery":
-        return "the worker's slots", _option(argv, ("-c", "--concurrency"))
+        return "the Celery worker", _option(argv, ("-c", "--concurrency"))
     host = next((job.host for job in recording.jobs), "")
-    threads = _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)
-    return f"{host.replace('.', ' ')} workers" if threads == 1 else f"{host.replace('.', ' ')} threads", threads
+    return host.replace(".", " "), _option(argv, ("--threads",)) or (1 if host == "gunicorn.sync" else 0)
 
 
 def _option(argv: Sequence[str], names: Sequence[str]) -> int:

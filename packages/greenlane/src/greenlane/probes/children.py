@@ -86,16 +86,18 @@ def _run(
 def _submit(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not silent and _recorder.job():
-            fn = placed(fn, resource_of(self, "threads", _executor), full=_is_full(self))
+            threads = resource_of(self, "threads", _executor)
+            fn = placed(fn, threads, full=_is_full(self, threads))
         return original(self, fn, *args, **kwargs)
 
     return submit
 
 
-def _is_full(pool: Any) -> bool:
+def _is_full(pool: Any, threads: Resource) -> bool:
     try:
-        # It starts its threads one by one.
-        return len(pool._threads) >= pool._max_workers and not pool._idle_semaphore._value
+        # It starts its threads one by one, and counts them late.
+        count = pool._max_workers
+        return threads.holds() >= count or (len(pool._threads) >= count and not pool._idle_semaphore._value)
     except Exception:  # a version that looks different
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from greenlane_tools.page.blocks import Row, details, note, paragraph, section, table, wide
+from greenlane_tools.page.blocks import Row, details, note, section, table, wide
 from greenlane_tools.page.charts.flame_graph import flame_graph
 from greenlane_tools.page.charts.heat_map import heat_map
 from greenlane_tools.page.html import Html, joined
@@ -46,7 +46,6 @@ def blame_view(study: ReportStudy) -> Html:
     return section(
         "Who made whom wait",
         wide(heat_map(drawn.victims, drawn.culprits, drawn.cells, "waiting by victim (rows) and culprit (columns)")),
-        _uncut(study),
         details("All rows", table(heads, rows, "blame", names=3), more),
         _turns(study),
         about="Rows waited, columns ran meanwhile. A cell is the time that all jobs of the row together waited for the "
@@ -82,20 +81,6 @@ def _turns(study: ReportStudy) -> Html:
     )
     shown = [note(said + how if study.turns[0].turns else said), table(heads, rows, "turns")]
     return details("Turns for permits", joined(shown), more)
-
-
-def _uncut(study: ReportStudy) -> Html:
-    found = study.uncut
-    if not found.gil_wait_ns:
-        return Html("")
-    part = f"about {share(found.frac)}" if found.uncut_ns else "nothing"
-    return paragraph(
-        f"Waiting for the GIL: {duration(found.gil_wait_ns)}. In the {count(found.jobs)} jobs that waited most for it, "
-        f"{part} was for slices that the interpreter could not cut (over twice its switch interval of "
-        f"{duration(found.interval_ns)}): C calls that hold the GIL. Permits and intervals do not shorten those; "
-        "placing them elsewhere does.",
-        "note",
-    )
 
 
 def culprits_view(study: ReportStudy) -> Html:
