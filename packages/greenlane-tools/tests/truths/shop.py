@@ -34,7 +34,8 @@ TRUTHS = {
     "shop": Truth(
         "Invoices are made in Python, and everything else waits for the GIL meanwhile.",
         SHOP, ("GET /page",), ("gil",), ("take_turns", "own_process"),
-        ("more_threads", "off_loop", "to_thread", "larger_pool"), holder="GET /invoice", change="Greenlane's worker", changed=WORKER,
+        ("more_threads", "off_loop", "to_thread", "larger_pool"), holder="GET /invoice",
+        change="Greenlane's worker", changed=WORKER,
     ),
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import requests
 from aiohttp import web
 
 
-def fetch():
+def fetch():  # here
     return requests.get(os.environ["UPSTREAM"], timeout=20).text  # here
 
 

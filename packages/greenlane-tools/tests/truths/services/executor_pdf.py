@@ -11,7 +11,7 @@ http = httpx.Client(timeout=20)
 pool = ThreadPoolExecutor(2, thread_name_prefix="pdf")
 
 
-def render():
+def render():  # here
     return http.get(os.environ["UPSTREAM"]).text  # here
 
 

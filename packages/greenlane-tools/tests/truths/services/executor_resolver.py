@@ -11,7 +11,7 @@ app = FastAPI()
 http = httpx.AsyncClient(limits=httpx.Limits(max_keepalive_connections=0), timeout=20)
 
 
-def read_folder():
+def read_folder():  # here
     time.sleep(0.7)  # here: a network file system
     return ["a", "b"]
 

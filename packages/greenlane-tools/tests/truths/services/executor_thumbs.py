@@ -12,7 +12,7 @@ http = httpx.Client(timeout=20)
 pool = ThreadPoolExecutor(3, thread_name_prefix="images")
 
 
-def convert():
+def convert():  # here
     return http.get(os.environ["UPSTREAM"]).text  # here
 
 

@@ -11,7 +11,7 @@ http = httpx.Client(timeout=20)
 pages = anyio.CapacityLimiter(2)
 
 
-def draw():
+def draw():  # here
     return http.get(os.environ["UPSTREAM"]).text  # here
 
 

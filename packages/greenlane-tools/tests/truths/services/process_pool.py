@@ -17,7 +17,7 @@ async def opened(app):
 app = FastAPI(lifespan=opened)
 
 
-def forecast():
+def forecast():  # here
     time.sleep(0.3)  # here
     return 7
 
