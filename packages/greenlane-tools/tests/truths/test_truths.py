@@ -10,8 +10,8 @@ from tests.truths.check import TRUTHS, measured, recorded, told, verdict
 
 #: In the gate: names that a busy machine cannot change, since nobody computes there.
 GATE = (
-    "pool_stats", "pool_psycopg_async", "pool_asyncpg_report", "pool_redis", "executor_pdf", "threads_gthread",
-    "lock_refresh", "semaphore_async", "errors_all", "chosen_queue",
+    "pool_stats", "pool_psycopg_async", "pool_asyncpg", "pool_redis", "pool_urllib3", "executor_pdf", "executor_thumbs",
+    "semaphore_async", "accept_silent", "errors_all",
 )  # fmt: skip
 _WHERE = {True: (pytest.mark.system, pytest.mark.gate), False: (pytest.mark.system, pytest.mark.measured)}
 
