@@ -42,5 +42,5 @@ def test_the_route_that_the_shops_verdict_names_is_the_one_that_helps_most_elsew
     file = tmp_path / "shop.glr"
     recorded(TRUTHS["shop"], file, postgres)
     found = verdict(file)
-    p95_ms = shop.p95_by_change(postgres)
+    p95_ms = dict(shop.p95_by_change(postgres))
     assert found is not None and found["holder"]["who"] == f"GET {min(shop.OTHERS, key=p95_ms.__getitem__)}", p95_ms
