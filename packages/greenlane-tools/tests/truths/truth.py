@@ -152,7 +152,7 @@ def load(
 
 
 def beside(path: str, per_s: float, *others: Callable[[Clients], None], times: int = 3) -> Callable[..., None]:
-    """Requests of `path`, so many a second, while all `others` are done, again and again."""
+    """Requests of `path`, this many a second, while all `others` are done, again and again."""
 
     def run(clients: Clients, scene: Scene) -> None:
         clients.ask(path)
