@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -69,6 +70,23 @@ class Clients:
         connection.getresponse().read()
         time.sleep(seconds)
         connection.close()
+
+    def upload(self, path: str, seconds: float) -> None:
+        """A body that arrives piece by piece, for so long."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=40)
+        connection.putrequest("POST", path)
+        connection.putheader("Content-Length", "10")
+        connection.endheaders()
+        for _ in range(10):
+            connection.send(b"x")
+            time.sleep(seconds / 10)
+        connection.getresponse().read()
+        connection.close()
+
+    def silent(self, seconds: float) -> None:
+        """A connection on which nothing is asked, for so long."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=40):
+            time.sleep(seconds)
 
     def at_once(self, *paths: str) -> None:
         """All of them at the same time."""

@@ -9,29 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import sqlite3
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from celery import Celery
+from tests.lanes.quotas import group
 from tests.oncall.load import Clients, after, repeated, together
 from tests.oncall.load import Seen as Answered
 
 from tests import child
+from tests.servers import Postgres, Redis
 from tests.where import IMPORT_PATH
 
 #: Length of the closed loop of 50 clients.
 LOOP_S = 3.0
-_FOLDER = "tests.oncall.situations"
-#: A module beside the server's working directory.
-_EDITED = "edited"
+_FOLDER = Path(__file__).parent / "situations"
 _GUNICORN = ("gunicorn", "-b", "127.0.0.1:{port}", "--no-control-socket", "--graceful-timeout", "2")
 _GEVENT = (*_GUNICORN, "-k", "gevent")
 _CELERY = ("celery", "-A", "{module}", "worker", "-l", "INFO")
@@ -52,16 +51,35 @@ class Situation:
     upstreams_ms: Mapping[str, float] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     redis: bool = False
+    postgres: bool = False
+    #: Makes files in this folder, which is the service's working directory.
+    prepare: Callable[[Path], None] | None = None
+    #: CPU quota of the service; 0 = none.
+    cores: float = 0
     #: What it prints when it serves; "" = its port says so.
     ready: str = ""
     #: What is changed in its source: (before, after).
     edits: tuple[tuple[str, str], ...] = ()
     #: These paths are served by a second server of the same command.
     split: tuple[str, ...] = ()
+    #: Runs a second server of the same command beside it, which is never recorded.
+    twin: bool = False
+    #: Where its source is; outside of the situations' own folder it runs as `app`, from a copy.
+    folder: Path = _FOLDER
+
+    @property
+    def source(self) -> Path:
+        """The file of the service."""
+        return self.folder / f"{self.name}.py"
+
+    @property
+    def copied(self) -> bool:
+        """Whether it runs from its working directory."""
+        return bool(self.edits) or self.folder != _FOLDER
 
     def command(self, port: int) -> list[str]:
         """As a user would type it after `python -m`."""
-        module = _EDITED if self.edits else f"{_FOLDER}.{self.name}"
+        module = "app" if self.copied else f"tests.oncall.situations.{self.name}"
         served = [part.format(port=port, module=module) for part in self.serve]
         if "{module}" in self.serve:
             return served
@@ -86,8 +104,11 @@ class Seen:
     output: str
 
 
-def run(situation: Situation, recording: Path | None) -> Seen:
-    """Serves, loads and ends it; records into `recording` unless that is None."""
+def run(situation: Situation, recording: Path | None, postgres: str = "") -> Seen:
+    """Serves, loads and ends it; records into `recording` unless that is None.
+
+    `postgres` is the URL of a database that is there; "" = one is started if the service needs it.
+    """
     with contextlib.ExitStack() as stack:
         scene = Scene(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="oncall-"))))
         env = {
@@ -96,24 +117,36 @@ def run(situation: Situation, recording: Path | None) -> Seen:
         }
         for variable, milliseconds in situation.upstreams_ms.items():
             port = child.free_port()
-            command = [sys.executable, "-m", "greenlane_tools.demo.upstream", str(port), str(milliseconds)]
-            stack.enter_context(child.Child(command)).wait_port(port)
+            answering = [sys.executable, "-m", "greenlane_tools.demo.upstream", str(port), str(milliseconds)]
+            stack.enter_context(child.Child(answering)).wait_port(port)
             env[variable] = f"http://127.0.0.1:{port}/"
         if situation.redis:
-            env["REDIS_URL"] = scene.redis_url = stack.enter_context(_redis(scene.folder))
+            env["REDIS_URL"] = scene.redis_url = stack.enter_context(Redis()).url
+        if situation.postgres:
+            env["DATABASE_URL"] = postgres or stack.enter_context(Postgres()).url
+        if situation.prepare:
+            situation.prepare(scene.folder)
+        inside = stack.enter_context(group(situation.cores)) if situation.cores else None
         env["DATABASE"] = str(scene.folder / "orders.sqlite3")
         with sqlite3.connect(env["DATABASE"]) as database:
             database.execute("create table orders (number)")
-        if situation.edits:
-            (scene.folder / f"{_EDITED}.py").write_text(_edited(situation), encoding="utf-8")
+        if situation.copied:
+            (scene.folder / "app.py").write_text(_edited(situation), encoding="utf-8")
         port = child.free_port()
-        server = stack.enter_context(child.Child(_command(situation, port, recording), env=env, cwd=scene.folder))
+        into = ["sh", "-c", f'echo $$ > {inside}/cgroup.procs && exec "$@"', "sh"] if inside else []
+        command = [*into, *_command(situation, port, recording)]
+        server = stack.enter_context(child.Child(command, env=env, cwd=scene.folder))
         scene.server = server
         if situation.ready:
             server.wait_output(situation.ready)
         else:
             server.wait_port(port)
         clients = Clients(port)
+        if situation.twin:
+            twin = stack.enter_context(
+                child.Child(_command(situation, child.free_port(), None), env=env, cwd=scene.folder)
+            )
+            twin.wait_output(situation.ready)
         if situation.split:
             elsewhere = child.free_port()
             beside = child.Child(_command(situation, elsewhere, None), env=env, cwd=scene.folder)
@@ -126,7 +159,7 @@ def run(situation: Situation, recording: Path | None) -> Seen:
 
 
 def _edited(situation: Situation) -> str:
-    source = (Path(__file__).parent / "situations" / f"{situation.name}.py").read_text(encoding="utf-8")
+    source = situation.source.read_text(encoding="utf-8")
     for old, new in situation.edits:
         assert old in source
         source = source.replace(old, new)
@@ -138,17 +171,6 @@ def _command(situation: Situation, port: int, recording: Path | None) -> list[st
     if recording is None:
         return served
     return [Path(sys.executable).with_name("greenlane"), "record", "-o", recording.absolute(), "--", *served]
-
-
-@contextlib.contextmanager
-def _redis(folder: Path) -> Iterator[str]:
-    port = child.free_port()
-    binary = shutil.which("redis-server")
-    assert binary, "redis-server is not installed: `make test-system` installs it"
-    command = [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
-    with child.Child(command, cwd=folder) as server:
-        server.wait_port(port)
-        yield f"redis://127.0.0.1:{port}/0"
 
 
 def _dependency(clients: Clients, scene: Scene) -> None:

@@ -16,6 +16,21 @@ _PERIOD_US = 100_000
 @contextlib.contextmanager
 def quota(cores: float) -> Iterator[None]:
     """Let this process and what it starts use this many cores. Skips the test where that cannot be had."""
+    with group(cores) as own:
+        try:
+            try:
+                (own / "cgroup.procs").write_text(str(os.getpid()))
+            except OSError as error:
+                pytest.skip(f"no control group can be entered here: {error}")
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                (own.parent / "cgroup.procs").write_text(str(os.getpid()))
+
+
+@contextlib.contextmanager
+def group(cores: float) -> Iterator[Path]:
+    """The folder of an empty control group of this many cores; what has entered has to end within the block."""
     most_us = round(cores * _PERIOD_US)
     second = (_CGROUPS / "cgroup.controllers").exists()
     above = _CGROUPS / ("" if second else "cpu") / _membership(second).lstrip("/")
@@ -31,13 +46,10 @@ def quota(cores: float) -> Iterator[None]:
             else:
                 (own / "cpu.cfs_period_us").write_text(str(_PERIOD_US))
                 (own / "cpu.cfs_quota_us").write_text(str(most_us))
-            (own / "cgroup.procs").write_text(str(os.getpid()))
         except OSError as error:
             pytest.skip(f"no CPU quota can be set here: {error}")
-        yield
+        yield own
     finally:
-        with contextlib.suppress(OSError):
-            (above / "cgroup.procs").write_text(str(os.getpid()))
         own.rmdir()
 
 
