@@ -13,7 +13,7 @@ use std::sync::Mutex;
 const MOST_FRAMES: usize = 64;
 /// Codes whose origin is remembered. Arbitrary: others are looked at again.
 const MOST_CODES: usize = 4096;
-/// A function given to an executor may be wrapped in so many others.
+/// A function given to an executor may be wrapped in up to this many others.
 const MOST_WRAPPERS: usize = 8;
 
 /// The frames of a thread, innermost first.

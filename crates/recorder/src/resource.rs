@@ -1,7 +1,7 @@
 //! `greenlane._native.Resource`: something with places that units wait for, such as a pool of connections.
 //!
 //! Nothing is written down while nobody waits. Who takes a place notes who it is and where the application asked; what
-//! that is called is found out only when it is told: a holder is told when it gives its place back, if somebody has
+//! that is called is found out only when it is written: a holder is written when it gives its place back, if somebody has
 //! waited meanwhile. One that goes on for long is told as far as it has got when a wait ends: it may never give back.
 //!
 //! A key (an object's address) names a place from its `take` to its `give`. The lock is only tried: who finds it taken,

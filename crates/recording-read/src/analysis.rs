@@ -6,12 +6,13 @@
 
 use super::account::{account, before_open, window, Account, ByJob, Waited};
 use super::blame::Turns;
+use super::contended::{Found, Key};
 use super::culprits::{Culprits, Names};
 use super::ending::{unfinished, End, UnfinishedRow};
 use super::life::{Block, Life, State, NONE};
 use super::parts::{PartEvents, Parts};
 use super::read::{Scan, Skipped, Texts, Unreadable};
-use super::resources::{self, Doing, Found, ResourceRow};
+use super::resources::{self, Doing, ResourceRow};
 use super::who::Who;
 use super::{elsewhere, unseen};
 use greenlane_recording_format::event::{
@@ -212,7 +213,7 @@ pub struct Analysis<'a> {
     /// By route, of those whose phases were heavy.
     pub turns: Vec<(Text, TurnRow)>,
     /// Most waited for first.
-    pub resources: Vec<(resources::Key, ResourceRow)>,
+    pub resources: Vec<(Key, ResourceRow)>,
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
     /// By process and part; of a large recording those that were asked for last, the last one at the end.
@@ -239,7 +240,7 @@ struct Sums {
     held: BTreeMap<(Text, Text, Text), HeldRow>,
     stacks: BTreeMap<(Text, Text), Looks>,
     turns: HashMap<Text, TurnRow>,
-    resources: HashMap<resources::Key, ResourceRow>,
+    resources: HashMap<Key, ResourceRow>,
 }
 
 /// Where it is known who was to blame for a wait.
@@ -738,7 +739,7 @@ impl<'a> Analysis<'a> {
         });
         self.resources = sums.resources.into_iter().collect();
         self.resources.sort_by(|one, other| {
-            let key = |row: &(resources::Key, ResourceRow)| {
+            let key = |row: &(Key, ResourceRow)| {
                 (u64::MAX - row.1.ns, row.0 .0, text(row.0 .1), row.0 .2)
             };
             key(one).cmp(&key(other))

@@ -9,6 +9,7 @@
 //! | [`blame`] | who had what others waited for: turns and their sums |
 //! | `unseen` | what of the time off the core was no want of a core |
 //! | [`who`] | those turns, of a process: its loops' threads, the GIL, the workers |
+//! | [`contended`] | waits for places of resources, and who had them |
 //! | [`culprits`] | what culprits are called |
 //! | `elsewhere` | waits for results: for a place in a pool, in a thread's queue, or for what computes them |
 //! | [`ending`] | what was in progress when a process ended |
@@ -17,6 +18,7 @@
 pub mod account;
 pub mod analysis;
 pub mod blame;
+pub mod contended;
 pub mod culprits;
 mod elsewhere;
 pub mod ending;

@@ -5,7 +5,7 @@
 //! that used no CPU was off the core; where in the slice that was nobody knows, so it stands at the end of each
 //! [`QUANTUM_NS`] of it.
 
-use super::resources::Found;
+use super::contended::Found;
 use greenlane_recording_format::event::{
     ArrivalClock, Event, Text, UnitKind, WaitKind, HELD_THE_LOOP, TIMED_OUT,
 };

@@ -5,48 +5,12 @@
 
 use super::account::{moments, ByJob};
 use super::blame::{shared, Candidate, Turn, Turns, MOST_TOGETHER};
+use super::contended::{Contention, Found, Hold, Key};
 use super::culprits::{Culprits, Names};
 use super::life::{Life, State, NONE};
 use greenlane_recording_format::event::{Event, Text, GAVE_UP};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-
-/// A wait for a place. Its unit and job are those of [`Life`]; `NONE` = none.
-#[derive(Clone, Copy)]
-pub struct Contention {
-    pub from_ns: u64,
-    pub to_ns: u64,
-    unit: u32,
-    pub job: u32,
-    pub resource: u32,
-    key: Key,
-    line: Text,
-    gave_up: bool,
-    /// Whether it is counted here; others are of another part.
-    own: bool,
-}
-
-/// What a resource is told by: several of one name are one to a reader.
-pub type Key = (u8, Text, u32);
-
-#[derive(Clone, Copy)]
-struct Hold {
-    from_ns: u64,
-    to_ns: u64,
-    unit: u32,
-    job: u32,
-    resource: u32,
-    line: Text,
-}
-
-/// What the events of a process say of its resources.
-#[derive(Default)]
-pub struct Found {
-    contentions: Vec<Contention>,
-    holds: Vec<Hold>,
-    /// By job: calls of upstreams, (from, to, operation, upstream).
-    calls: HashMap<u32, Vec<(u64, u64, Text, Text)>>,
-}
 
 /// Jobs of one route that waited, asked for by one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -579,7 +579,7 @@ class Resource:
         """This unit gives up. `asked_ns` 0: nothing."""
 
     def give(self, key: int) -> None:
-        """The place is free again, whoever says so. An unknown key: nothing."""
+        """The place is free again. Any thread may call it. An unknown key: nothing."""
 
     def holds(self) -> int:
         """How many places are known to be taken."""

@@ -546,7 +546,7 @@ def check(program: str, folder: Path, url: str = "", *, kind: str = "connections
     assert (holder.route, holder.holds) == ("holder", 1)
     assert "# takes" in marked(holder.line), holder
     assert holder.ns <= resource.ns
-    # asyncio's pools make a task wait for a lock or an event of theirs.
+    # asyncio's pools make a task wait for a lock or an event of their own.
     blamed = {row.kind for row in recording.blame if (row.victim, row.culprit) == ("victim", "holder")}
     assert blamed & {"pool", "lock"}
     return resource
