@@ -45,8 +45,6 @@ impl Job {
             claim: Claim::default(), // The gate knows it.
             face: Arc::clone(&self.face),
             route: Arc::clone(&route),
-            phase: self.phase,
-            should_probe_gil: false,
         };
         let shared = Arc::clone(&self.shared);
         let from_ns = clock::monotonic_ns();

@@ -48,6 +48,13 @@ KINDS = (
         "stay: the program's own name. What they call has become a pass-through", True, True,
     ),
     Kind(
+        "what starts threads and programs, and what counts cores",
+        r"native .*\._?(sched_[gs]etaffinity|posix_spawnp?|system|fork_exec|start_(new|(new|joinable)_thread))"
+        r":ml_meth",
+        "`cores`, likewise: what a thread starts that keeps to one core uses all, and who asks is told all",
+        "`off` and detach put the pointer back",
+    ),
+    Kind(
         "C functions that block",
         r"native (?!gevent\.|uvloop\.|(posix|os)\.(_exit|execve?):|_imp\.).*:(ml_meth|tp_dealloc)",
         "`probes.native`: the pointer in a function's method table; Python sees the same objects",
@@ -86,11 +93,14 @@ KINDS = (
     Kind("the switch interval", r"switch interval", "permits, while one is held", "with the permit; `off`, detach"),
     Kind(
         "our threads", r"(native thread|Python thread|signal mask) (greenlane|python).*",
-        "the recording: writer, sampler; the control socket; gunicorn's worker: its pool",
+        "the recording: writer, sampler; the control socket; gunicorn's worker: its pool; `cores`: the one that watches"
+        " them",
         "detach; `off` keeps the thread that can switch on again. A worker's own threads stay", True, False,
     ),
     Kind(
-        "our descriptors", r"descriptor .*", "the recording: its file; the control socket; gunicorn's worker: its own",
+        "our descriptors", r"descriptor .*",
+        "the recording: its file; the control socket; gunicorn's worker: its own. Not counted here, since it comes and"
+        " goes: a socket without a file, while threads keep to a core (`cores`)",
         "detach; `off` keeps the one that can switch on again. A worker's own stay", True, False,
     ),
     Kind(
@@ -179,10 +189,14 @@ process is compared with the same one without Greenlane.
 - **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
 - **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
 
-The table is of the default settings. With `preempt_ms` (CPython 3.12 and later) Greenlane also has a tool id of
-`sys.monitoring` (4, else 3) with three callbacks, and local events on the code of a phase from the moment that it is
-asked to stop until it does. `off` gives the id back. With `one_core` the threads of a worker and what requests start
-keep to one core; `off` lets threads use all, and does not reach programs that were started meanwhile.
+The table is of the default settings, with `cores = auto`. With `preempt_ms` (CPython 3.12 and later) Greenlane also has
+a tool id of `sys.monitoring` (4, else 3) with three callbacks, and local events on the code of a phase from the moment
+that it is asked to stop until it does. `off` gives the id back.
+
+With `cores = auto` threads that run jobs keep to one core while that pays; nothing that they start does. `off` and
+detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one. A
+program that replaces the worker's own from a request (`os.exec*`), or is started there by native code alone, keeps that
+core.
 
 | what | where | names | by what, when | put back |
 |---|---|---|---|---|"""

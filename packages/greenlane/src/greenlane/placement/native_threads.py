@@ -27,7 +27,6 @@ from greenlane.errors import Overloaded, PlacementError
 from greenlane.placement.call import Call, State
 from greenlane.placement.executor import ExecutorStats
 from greenlane.policy.placed import QueueRule
-from greenlane.threads.one_core import use_all_cores
 from greenlane.threads.unpatched import (
     RLock,
     allocate_lock,
@@ -229,7 +228,6 @@ class NativeThreads:
         """Run calls until there is no use for this thread."""
         mine = self._lock  # After a fork on this thread the lane has another one, and none of this thread's business.
         worker.thread = get_native_id()
-        use_all_cores()  # Some calls release the GIL.
         _look_like_a_thread()
         try:
             while self._lock is mine and (call := self._next(worker)) is not None:
