@@ -1,5 +1,6 @@
 //! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
 
+use crate::gang::AWAY;
 use greenlane_process::{clock, forks};
 use pyo3::{ffi, Python};
 use std::sync::atomic::{
@@ -213,10 +214,13 @@ impl ThreadFace {
             .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
         let now_ns = || clock::read(self.cpu_clock()).unwrap_or(0);
         if changed.is_ok() && to == Part::Away as u8 {
+            AWAY.fetch_add(1, Ordering::Relaxed);
             self.away_from_ns.store(now_ns(), Ordering::Relaxed);
         } else if changed.is_ok() && from == Part::Away as u8 {
             let used_ns = now_ns().saturating_sub(self.away_from_ns.swap(0, Ordering::Relaxed));
             self.away_ns.fetch_add(used_ns, Ordering::Relaxed);
+            let less = |away: usize| away.checked_sub(1);
+            let _ = AWAY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         }
         changed.is_ok()
     }

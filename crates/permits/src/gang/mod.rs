@@ -35,7 +35,7 @@ const FEWEST: usize = 2;
 /// The core in force; -1 = none.
 static CORE: AtomicI32 = AtomicI32::new(-1);
 /// How many members are away, counted again now and then: some end there.
-static AWAY: AtomicUsize = AtomicUsize::new(0);
+pub static AWAY: AtomicUsize = AtomicUsize::new(0);
 /// What the gang was started with; null = none is wanted.
 static RULE: AtomicPtr<Rule> = AtomicPtr::new(std::ptr::null_mut());
 /// With the fork generation that it is of.
@@ -85,7 +85,7 @@ impl Rule {
     /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms. Where as many
     /// are away as there are others, the kernel shares them out.
     fn send_away(&self, thread: i32, core: u32) {
-        if AWAY.fetch_add(1, Ordering::Relaxed) + 1 < self.cores.len() {
+        if AWAY.load(Ordering::Relaxed) < self.cores.len() {
             let others = self.cores.iter().copied().filter(|&other| other != core);
             Cores::of(others).give_to(thread);
         }
@@ -178,7 +178,7 @@ pub fn come_back(face: &ThreadFace) {
     }
 }
 
-/// Does what may start threads or programs: they use all cores, whoever starts them.
+/// Does what may start threads or programs; those use all cores.
 pub fn freely<T>(does: impl FnOnce() -> T) -> T {
     let (Some(rule), Some(core)) = (rule(), in_force()) else {
         return does();

@@ -6,8 +6,9 @@
 //! | 250 ms, in a gang | sets free what a member's native code has started, and puts right what has slipped through |
 //! | second | looks at the cores: gathers, moves, disbands |
 //!
-//! A look is two readings of a thread's CPU clock and of who has the GIL: it computed in between, and had the GIL at both
-//! ends or at neither. So it is known without the GIL, on one core as on two, and for a thread that was put aside nothing is.
+//! A look is two readings of a thread's CPU clock and of the GIL's holder: the thread computed in between, and had the GIL
+//! at both ends or at neither. So it takes no GIL, tells the same on one core as on two, and says nothing of a thread that
+//! was put aside.
 
 use super::hand_over;
 use super::usage::{self, Usage};

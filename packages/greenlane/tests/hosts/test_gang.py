@@ -190,6 +190,31 @@ return [until(lambda: cores(thread) == ALLOWED) for thread in native_threads(2)]
 
 @needs_cores
 @pytest.mark.slow
+def test_programs_that_native_code_starts_are_set_free() -> None:
+    found = in_a_job("""
+def children():
+    listed = [open(f"/proc/self/task/{thread}/children").read() for thread in os.listdir("/proc/self/task")]
+    return [child for each in listed for child in each.split()]
+libc = ctypes.CDLL(None)
+libc.popen.restype, libc.pclose.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+again()
+pipe = libc.popen(b"exec cat", b"w")
+found = [until(lambda: cores(child, child) == ALLOWED) for child in children()]
+libc.pclose(pipe)
+return found
+""")
+    assert found == [True]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_a_program_in_the_place_of_the_process_uses_all_cores() -> None:
+    program = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
+    assert in_a_job(f"os.execv(sys.executable, [sys.executable, '-c', {program!r}])") == ALLOWED
+
+
+@needs_cores
+@pytest.mark.slow
 def test_who_counts_cores_is_told_all_of_them() -> None:
     found = in_a_job("""
 count = getattr(os, "process_cpu_count", lambda: len(os.sched_getaffinity(0)))
@@ -236,6 +261,29 @@ looks.join()
 return [len(ALLOWED) in seen, len(again())]
 """)
     assert found == [True, 1]
+
+
+@needs_cores
+@pytest.mark.slow
+def test_what_is_known_to_compute_without_the_gil_begins_on_all_cores() -> None:
+    found = in_a_job("""
+data, began = bytes(24 << 20), []
+def hashes():
+    began.append(len(cores()))
+    hashlib.sha256(data).digest()
+def weights():
+    rows = [row for row in running.learned() if row.phase == 0]
+    return {row.weight for row in rows}
+running.close()
+end = time.monotonic() + 60
+while "native" not in weights() and time.monotonic() < end:
+    job(hashes)
+began.clear()
+job(hashes)
+again()
+return [began, sorted(weights())]
+""")
+    assert found == [[len(ALLOWED)], ["native"]]
 
 
 @needs_cores

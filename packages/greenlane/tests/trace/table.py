@@ -73,7 +73,8 @@ KINDS = (
     ),
     Kind(
         "process exit", r"native (posix|os|gevent\.os)\.(_exit|execve?):ml_meth",
-        "the recorder, like C functions that block: it writes its events first", "detach", True, False,
+        "the recorder, like C functions that block: it writes its events first; `cores`: the next program uses all",
+        "detach", True, False,
     ),
     Kind(
         "imports of extension modules", r"native _imp\..*",
@@ -189,14 +190,13 @@ process is compared with the same one without Greenlane.
 - **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
 - **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
 
-The table is of the default settings, with `cores = auto`. With `preempt_ms` (CPython 3.12 and later) Greenlane also has
+The table is of the default settings. With `preempt_ms` (CPython 3.12 and later) Greenlane also has
 a tool id of `sys.monitoring` (4, else 3) with three callbacks, and local events on the code of a phase from the moment
 that it is asked to stop until it does. `off` gives the id back.
 
 With `cores = auto` threads that run jobs keep to one core while that pays; nothing that they start does. `off` and
-detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one. A
-program that replaces the worker's own from a request (`os.exec*`), or is started there by native code alone, keeps that
-core.
+detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one.
+Threads and programs that native code starts by itself have all within half a second.
 
 | what | where | names | by what, when | put back |
 |---|---|---|---|---|"""
