@@ -4,7 +4,7 @@
 //! costs where somebody else uses the core: then two have it in turns, while another is idle. So a core is judged by what
 //! others use of it.
 
-/// What handing over costs, ns: the median from waking a thread until it runs, where both are on one core and on two.
+/// What handing over costs, ns: the first decile from waking a thread until it runs, where both are on one core and on two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandOver {
     pub one_core_ns: u64,

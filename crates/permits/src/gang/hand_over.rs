@@ -56,9 +56,9 @@ pub fn measure(cores: &[u32], cache: Option<&Path>) -> Option<HandOver> {
         found[round % 2].extend(hand_overs(pair)?);
     }
     let [one_core_ns, two_cores_ns] = found.map(|mut took| {
-        // Of the lower half the middle: where the machine has other things to do, many wait for a core.
+        // The first decile: where the machine has other things to do, most wait for a core.
         took.sort_unstable();
-        took.get(took.len() / 4).copied().unwrap_or(0).max(1)
+        took.get(took.len() / 10).copied().unwrap_or(0).max(1)
     });
     if let (Some(cache), Some(boot)) = (cache, boot()) {
         // Whole or not at all; without it the next process measures again.

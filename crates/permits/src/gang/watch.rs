@@ -216,7 +216,8 @@ impl Watch {
         if now_ns >= self.measure_ns && (idle || self.unmeasured >= PATIENT) {
             self.unmeasured = 0;
             self.measure_ns = now_ns + AGAIN_NS;
-            cost = hand_over::measure(&rule.cores, cache).or(cost);
+            // What was measured on a busy machine is not for others.
+            cost = hand_over::measure(&rule.cores, cache.filter(|_| idle)).or(cost);
         }
         locked().why = match cost {
             _ if gil::holder().is_none() => "it cannot be seen who has the GIL in this CPython",
