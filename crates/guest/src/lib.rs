@@ -5,6 +5,7 @@ mod blocking;
 mod chooser;
 mod control;
 mod descriptors;
+mod gang;
 mod gil_looks;
 mod listeners;
 mod now;
@@ -32,6 +33,10 @@ mod _native {
     use super::control::ControlSocket;
     #[pymodule_export]
     use super::descriptors::Descriptor;
+    #[pymodule_export]
+    use super::gang::{
+        gang_join, gang_see, gang_shown, gang_start, gang_stop, hand_over, GangChoice,
+    };
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]

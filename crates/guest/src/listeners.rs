@@ -3,6 +3,7 @@
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_methods::call::{Call, Given};
 use greenlane_methods::table::{self, Owner, Rule};
+use greenlane_permits::gang;
 use greenlane_recorder::lead;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
@@ -25,9 +26,9 @@ impl Rule for Listener {
         unsafe {
             if !self.after {
                 self.tell(call);
-                return call.pass();
+                return gang::freely(|| call.pass());
             }
-            let result = call.pass();
+            let result = gang::freely(|| call.pass());
             if !result.is_null() {
                 self.tell(call);
             }

@@ -1,6 +1,7 @@
 //! The interpreter that we run in: what permits and the recorder both ask of it.
 
 pub mod endings;
+pub mod gil;
 
 use pyo3::prelude::*;
 

@@ -28,6 +28,8 @@ pub enum Owner {
     Blocking,
     /// Listeners of single functions.
     Listeners,
+    /// The gang: what starts threads and programs, and what tells of cores.
+    Gang,
 }
 
 /// A function that is seen. Never freed: a call may be under way when it is put back.

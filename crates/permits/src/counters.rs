@@ -66,8 +66,6 @@ counters! { Counters:
     hold_ns,
     /// Changes of the interpreter's switch interval.
     interval_changes,
-    /// Looks at the GIL by waiters.
-    looks,
     /// Routes beyond the cap, filed under "(other)".
     routes_refused,
 }

@@ -1,8 +1,37 @@
 //! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
 
+use crate::gang::AWAY;
 use greenlane_process::{clock, forks};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use pyo3::{ffi, Python};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicU64, AtomicU8, AtomicUsize, Ordering,
+};
 use std::sync::Arc;
+
+/// How a thread stands to the gang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Part {
+    /// It has run no job.
+    None,
+    Member,
+    /// A member that uses all cores until its phase ends.
+    Away,
+    /// A member that starts a thread or a program, which inherits its cores: all.
+    Starting,
+    /// The program has set its cores itself.
+    Left,
+}
+
+const PARTS: [Part; 5] = [
+    Part::None,
+    Part::Member,
+    Part::Away,
+    Part::Starting,
+    Part::Left,
+];
+/// Looks in a row that say how a phase computes.
+const AGREEING: i32 = 2;
 
 /// The part of a thread that other threads may look at.
 pub struct ThreadFace {
@@ -24,6 +53,19 @@ pub struct ThreadFace {
     charged: AtomicU64,
     /// The gate that knows the thread.
     gate: AtomicU64,
+    /// A [`Part`].
+    part: AtomicU8,
+    /// Its CPU clock when it went away; 0 = it is not. And the CPU that it has used while it was.
+    away_from_ns: AtomicU64,
+    away_ns: AtomicU64,
+    /// Since when its phase runs, ns; 0 = none does. And its `PyThreadState` then.
+    computes_from_ns: AtomicU64,
+    computes_as: AtomicUsize,
+    /// Looks at it in this phase while it computed, and those that found it without the GIL.
+    looks: AtomicU64,
+    free_looks: AtomicU64,
+    /// The last looks that agree: how many found it without the GIL, or, below 0, with it.
+    agreeing: AtomicI32,
 }
 
 impl ThreadFace {
@@ -83,6 +125,97 @@ impl ThreadFace {
         clock::is_runnable(self.thread.load(Ordering::Relaxed))
     }
 
+    /// A phase begins on its own thread.
+    pub fn begin(&self, _attached: Python<'_>, now_ns: u64) {
+        // SAFETY: attached; the value is only compared.
+        let state = unsafe { ffi::PyThreadState_Get() } as usize;
+        self.computes_as.store(state, Ordering::Relaxed);
+        self.computes_from_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// It ends. Gives (looks at it while it computed, those that found it without the GIL).
+    pub fn end(&self) -> (u32, u32) {
+        self.computes_from_ns.store(0, Ordering::Relaxed);
+        if self.looks.load(Ordering::Relaxed) == 0 {
+            return (0, 0);
+        }
+        self.agreeing.store(0, Ordering::Relaxed);
+        let free = self.free_looks.swap(0, Ordering::Relaxed);
+        (self.looks.swap(0, Ordering::Relaxed) as u32, free as u32)
+    }
+
+    /// Since when its phase runs, ns, and its `PyThreadState`, which may be gone; None: it runs none.
+    pub fn computes(&self) -> Option<(u64, usize)> {
+        let from_ns = self.computes_from_ns.load(Ordering::Relaxed);
+        (from_ns != 0).then(|| (from_ns, self.computes_as.load(Ordering::Relaxed)))
+    }
+
+    /// A look has found it computing without the GIL, or with it.
+    pub fn look(&self, free: bool) {
+        self.free_looks
+            .fetch_add(u64::from(free), Ordering::Relaxed);
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        let agreeing = self.agreeing.load(Ordering::Relaxed);
+        let agreeing = match free {
+            true => agreeing.max(0) + 1,
+            false => agreeing.min(0) - 1,
+        };
+        self.agreeing.store(agreeing, Ordering::Relaxed);
+    }
+
+    /// Whether its phase computes without the GIL, as the last looks have found.
+    pub fn computes_without_gil(&self) -> bool {
+        self.agreeing.load(Ordering::Relaxed) >= AGREEING
+    }
+
+    /// Whether it computes with it.
+    pub fn computes_with_gil(&self) -> bool {
+        self.agreeing.load(Ordering::Relaxed) <= -AGREEING
+    }
+
+    /// How it stands to the gang.
+    pub fn part(&self) -> Part {
+        PARTS[usize::from(self.part.load(Ordering::SeqCst))]
+    }
+
+    pub fn set_part(&self, part: Part) {
+        self.part.store(part as u8, Ordering::SeqCst);
+    }
+
+    /// False: it was another one.
+    pub fn change_part(&self, from: Part, to: Part) -> bool {
+        let (from, to) = (from as u8, to as u8);
+        let changed = self
+            .part
+            .compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
+        let now_ns = || clock::read(self.cpu_clock()).unwrap_or(0);
+        if changed.is_ok() && to == Part::Away as u8 {
+            AWAY.fetch_add(1, Ordering::Relaxed);
+            self.away_from_ns.store(now_ns(), Ordering::Relaxed);
+        } else if changed.is_ok() && from == Part::Away as u8 {
+            let used_ns = now_ns().saturating_sub(self.away_from_ns.swap(0, Ordering::Relaxed));
+            self.away_ns.fetch_add(used_ns, Ordering::Relaxed);
+            let less = |away: usize| away.checked_sub(1);
+            let _ = AWAY.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        }
+        changed.is_ok()
+    }
+
+    /// The CPU that it has used as a member that keeps to the core, ns; None: the thread has ended.
+    pub fn kept_cpu_ns(&self) -> Option<u64> {
+        let now_ns = clock::read(self.cpu_clock())?;
+        let from_ns = match self.away_from_ns.load(Ordering::Relaxed) {
+            0 => now_ns,
+            from_ns => from_ns,
+        };
+        Some(from_ns.saturating_sub(self.away_ns.load(Ordering::Relaxed)))
+    }
+
+    /// The kernel's number of its thread.
+    pub fn thread(&self) -> libc::pid_t {
+        self.thread.load(Ordering::Relaxed)
+    }
+
     /// Called on its own thread: a forked child's thread has another clock.
     fn refresh(&self) {
         let now = forks::generation();
@@ -91,6 +224,9 @@ impl ThreadFace {
             self.cpu_clock
                 .store(clock::cpu_clock_of_this_thread(), Ordering::Relaxed);
             self.thread.store(this_thread(), Ordering::Relaxed);
+            self.set_part(Part::None);
+            self.away_from_ns.store(0, Ordering::Relaxed);
+            self.away_ns.store(0, Ordering::Relaxed);
         }
     }
 
@@ -131,6 +267,14 @@ thread_local! {
         chargeable: AtomicBool::new(false),
         charged: AtomicU64::new(0),
         gate: AtomicU64::new(0),
+        part: AtomicU8::new(Part::None as u8),
+        away_from_ns: AtomicU64::new(0),
+        away_ns: AtomicU64::new(0),
+        computes_from_ns: AtomicU64::new(0),
+        computes_as: AtomicUsize::new(0),
+        looks: AtomicU64::new(0),
+        free_looks: AtomicU64::new(0),
+        agreeing: AtomicI32::new(0),
     });
 }
 

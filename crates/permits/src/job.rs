@@ -2,6 +2,7 @@
 
 use crate::counters::{add, Turns};
 use crate::face::ThreadFace;
+use crate::gang;
 use crate::gate::{Answer, Asker, Ended, Held};
 use crate::observer::{self, Turn};
 use crate::places::{OPENED, RESUMED};
@@ -62,7 +63,9 @@ impl Job {
         deadline_ns: u64,
     ) -> Self {
         add(&shared.counters.jobs, 1);
-        shared.gate().meet(&face);
+        if shared.gate().meet(&face) {
+            gang::join(py, &face);
+        }
         let mut job = Self {
             shared: Arc::clone(shared),
             face,
@@ -145,7 +148,9 @@ impl Job {
 
     /// Begins the next phase on the calling thread.
     pub fn resume(&mut self, py: Python<'_>, face: Arc<ThreadFace>) {
-        self.shared.gate().meet(&face);
+        if self.shared.gate().meet(&face) {
+            gang::join(py, &face);
+        }
         self.face = face;
         self.cpu = CpuMeter::of_this_thread();
         self.enter(py);
@@ -191,6 +196,7 @@ impl Job {
             }
         }
         self.from_ns = clock::monotonic_ns();
+        self.face.begin(py, self.from_ns);
         if self.ticket.is_none() {
             self.face.runs_free(self.from_ns, self.free);
         }
@@ -199,23 +205,23 @@ impl Job {
     fn ask_if_heavy(&mut self, py: Python<'_>, route: &Arc<Route>, mode: Mode) {
         let shared = Arc::clone(&self.shared);
         let (rule, pin, attained_ns) = (&shared.rule(), route.pin(), self.totals.cpu_ns);
-        let (needs, waits, weight, expected_ns, long_ns, should_probe_gil) =
-            route.with(self.phase, |profile| {
-                (
-                    profile.needs_permit(rule, pin, attained_ns),
-                    profile.waits_for_permit(rule, pin, attained_ns),
-                    profile.weight(rule, pin, attained_ns),
-                    profile.expected_ns(),
-                    profile.long_ns(),
-                    profile.should_probe_gil(),
-                )
-            });
-        if !needs {
-            if weight == Weight::Unknown {
-                add(&shared.counters.skipped_unknown, 1);
+        let (weight, expected_ns, long_ns) = route.with(self.phase, |profile| {
+            let weight = profile.weight(rule, pin, attained_ns);
+            (weight, profile.expected_ns(), profile.long_ns())
+        });
+        if weight != Weight::Heavy {
+            match weight {
+                Weight::Unknown => {
+                    add(&shared.counters.skipped_unknown, 1);
+                    gang::go_away(&self.face, false);
+                }
+                Weight::Native => gang::go_away(&self.face, true),
+                _ => {}
             }
             // What its owner calls light runs free whatever it costs, and what has no GIL takes nobody's turn.
-            self.free = mode == Mode::On && weight != Weight::Native && pin != Pin::Light;
+            self.free = mode == Mode::On
+                && weight != Weight::Native
+                && !matches!(pin, Pin::Light | Pin::Native);
             return;
         }
         self.totals.heavy += 1;
@@ -237,20 +243,14 @@ impl Job {
             },
             face: Arc::clone(&self.face),
             route: Arc::clone(route),
-            phase: self.phase,
-            should_probe_gil,
         };
-        match shared
-            .gate()
-            .ask(asker, waits && mode == Mode::On, &shared.counters)
-        {
+        match shared.gate().ask(asker, mode == Mode::On, &shared.counters) {
             Some(Answer::Granted(ticket)) => {
                 add(&shared.counters.granted, 1);
                 self.hold(py, ticket, mode);
             }
             Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode, &route.turns),
-            None if waits => add(&shared.counters.would_wait, 1),
-            None => {}
+            None => add(&shared.counters.would_wait, 1),
         }
     }
 
@@ -293,6 +293,8 @@ impl Job {
     fn end(&mut self, py: Python<'_>, place: u64) {
         let now_ns = clock::monotonic_ns();
         let burst_ns = self.burst(now_ns);
+        let (looks, free) = self.face.end();
+        gang::come_back(&self.face);
         if self.give_back() {
             self.shared.restore_interval(py);
         }
@@ -313,6 +315,7 @@ impl Job {
                 let rule = self.shared.rule();
                 let computes_with_gil = route.with(self.phase, |profile| {
                     profile.update(burst_ns, &rule);
+                    profile.looked(looks, free);
                     !profile.is_native()
                 });
                 if computes_with_gil {

@@ -7,6 +7,7 @@
 //! | [`job`], [`running`] | one job and its phases; the job that runs on this thread |
 //! | [`shared`] | what all jobs of a process share: rules, routes, gate, counters, mode |
 //! | [`gate`] | where phases wait for a permit; one for each process |
+//! | [`gang`] | threads that run jobs: seen while they compute, kept to one core while that pays |
 //! | [`heavy`] | from which burst on a phase is heavy, as the process has learned it |
 //! | [`interval`] | the interpreter's switch interval while a permit is held |
 //! | [`routes`] | what is learned of each route's phases |
@@ -18,6 +19,7 @@
 
 mod counters;
 mod face;
+pub mod gang;
 mod gate;
 mod heavy;
 mod interval;

@@ -208,10 +208,11 @@ impl Permits {
         let pin = match weight {
             "heavy" => Pin::Heavy,
             "light" => Pin::Light,
+            "native" => Pin::Native,
             "auto" => Pin::Auto,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "weight={weight:?}, expected heavy, light or auto"
+                    "weight={weight:?}, expected heavy, light, native or auto"
                 )))
             }
         };
@@ -394,6 +395,7 @@ fn pin_name(pin: Pin) -> &'static str {
         Pin::Auto => "auto",
         Pin::Heavy => "heavy",
         Pin::Light => "light",
+        Pin::Native => "native",
     }
 }
 

@@ -87,6 +87,7 @@ impl Route {
         match self.pin.load(Ordering::Relaxed) {
             1 => Pin::Heavy,
             2 => Pin::Light,
+            3 => Pin::Native,
             _ => Pin::Auto,
         }
     }
@@ -97,6 +98,7 @@ impl Route {
             Pin::Auto => 0,
             Pin::Heavy => 1,
             Pin::Light => 2,
+            Pin::Native => 3,
         };
         self.pin.store(value, Ordering::Relaxed);
     }

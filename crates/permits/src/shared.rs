@@ -6,7 +6,7 @@ use crate::gate::Gate;
 use crate::heavy::Heavy;
 use crate::interval::Interval;
 use crate::routes::{Route, Routes};
-use greenlane_interpreter::gil_enabled;
+use greenlane_interpreter::{gil, gil_enabled};
 use greenlane_policy::weight::WeightRule;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -101,6 +101,7 @@ impl Shared {
     /// Waiting threads call this: an import may have switched the GIL on.
     pub fn see_gil(&self, py: Python<'_>) {
         if !self.gate().has_gil() && gil_enabled(py).unwrap_or(false) {
+            gil::find(py);
             self.gate().gil_is_back(self.permits_with_gil);
         }
     }

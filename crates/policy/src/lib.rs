@@ -16,6 +16,7 @@
 //! | [`at_once`] | how many requests a worker gets at once |
 //! | [`apart`] | which routes go to a lane apart |
 //! | [`threads`] | which request gets a thread next |
+//! | [`gang`] | whether threads that share a GIL keep to one core, and to which |
 //! | [`shed`] | whether a request that waited is refused because it would end too late |
 //! | [`upstream`] | which order goes to its upstream next: limits, breakers and fair order for each key |
 //! | [`closed_loop`] | nothing: the mean throughput of one CPU and a delay, which `at_once` counts on |
@@ -25,6 +26,7 @@ pub mod at_once;
 pub mod burst;
 pub mod choosing;
 pub mod closed_loop;
+pub mod gang;
 pub mod heavy_from;
 pub mod order;
 pub mod placed;

@@ -55,6 +55,8 @@ pub enum Pin {
     Heavy,
     /// Its phases never wait.
     Light,
+    /// Nor do these, which compute without the GIL.
+    Native,
 }
 
 /// A job that has used this many times the CPU of a heavy phase is no quick request. With 1, requests of 4.8 ms in four
@@ -67,22 +69,22 @@ const MUCH_FRAC: f64 = 0.25;
 /// Samples in a row on the other side of `heavy_ns` after which the past is mostly forgotten: behaviour has changed.
 /// 32: a phase that is heavy one time in five gets there by chance once in 1,300 runs.
 const CHANGED_AFTER: u32 = 32;
-/// Looks at the GIL before a phase may count as native.
-const NATIVE_LOOKS: u32 = 8;
+/// Part of the looks that must find a phase without the GIL before it counts as native, and below which it no longer
+/// does. Both by more than chance, so that each run of a service comes to the same: what is without it in two looks of
+/// three stays as it is.
+const NATIVE_FRAC: f64 = 0.7;
+const NATIVE_STAYS_FRAC: f64 = 0.5;
 /// Looks at which both counts are halved.
-const LOOKS_WINDOW: u32 = 64;
-/// One in this many runs of a native phase takes a permit all the same if one is free, so that a change is seen.
-const NATIVE_RECHECK: u64 = 16;
-/// One in this many waits for it: where permits are never free a change must be seen as well.
-const NATIVE_WAIT: u64 = 16 * NATIVE_RECHECK;
+const LOOKS_WINDOW: u32 = 256;
 
 /// What is known of one (route, phase).
 #[derive(Clone, Debug, Default)]
 pub struct PhaseProfile {
     sketch: BurstSketch,
-    /// Looks by waiters at whether the GIL was free while this phase held a permit, and how often it was.
+    /// Looks at this phase while it computed, and how many of them found it without the GIL.
     looks: u32,
     free: u32,
+    native: bool,
     /// Samples in a row that contradict the present weight.
     contradicted: u32,
     /// Decided at the last update, so that asking costs nothing. The second: in a job that has computed for long.
@@ -113,14 +115,19 @@ impl PhaseProfile {
         }
     }
 
-    /// Takes in one look by a waiter: was the GIL free while this phase was computing?
-    pub fn looked(&mut self, free: bool) {
-        self.looks += 1;
-        self.free += u32::from(free);
-        if self.looks >= LOOKS_WINDOW {
+    /// Takes in looks at one run while it computed, and how many of them found it without the GIL.
+    pub fn looked(&mut self, looks: u32, free: u32) {
+        self.looks += looks;
+        self.free += free;
+        while self.looks >= LOOKS_WINDOW {
             self.looks /= 2;
             self.free /= 2;
         }
+        let (looks, free) = (f64::from(self.looks), f64::from(self.free));
+        self.native = match self.native {
+            true => free > looks * NATIVE_STAYS_FRAC - looks.sqrt(),
+            false => free > looks * NATIVE_FRAC + looks.sqrt(),
+        };
     }
 
     /// What the phase is now, in a job that has used `attained_ns` of CPU.
@@ -131,11 +138,9 @@ impl PhaseProfile {
         };
         match pin {
             Pin::Light => Weight::Light,
-            Pin::Heavy if self.sketch.samples() < rule.learn_after => Weight::Heavy,
-            Pin::Heavy if self.sketch.quantile_ns(rule.quantile) > rule.heavy_ns / 4 => {
-                Weight::Heavy
-            }
-            Pin::Heavy => Weight::Light,
+            Pin::Heavy if self.is_no_trifle(rule) => Weight::Heavy,
+            Pin::Native if self.is_no_trifle(rule) => Weight::Native,
+            Pin::Heavy | Pin::Native => Weight::Light,
             Pin::Auto if self.sketch.samples() < rule.learn_after => Weight::Unknown,
             Pin::Auto if !over => Weight::Light,
             Pin::Auto if self.is_native() => Weight::Native,
@@ -145,28 +150,13 @@ impl PhaseProfile {
 
     /// Whether it computes without the GIL.
     pub fn is_native(&self) -> bool {
-        self.looks >= NATIVE_LOOKS && self.free * 10 >= self.looks * 7
+        self.native
     }
 
-    /// Whether its next run, in such a job, asks for a permit.
-    pub fn needs_permit(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> bool {
-        match self.weight(rule, pin, attained_ns) {
-            Weight::Heavy => true,
-            Weight::Native => self.sketch.samples() % NATIVE_RECHECK == 0,
-            Weight::Unknown | Weight::Light => false,
-        }
-    }
-
-    /// Whether that run waits for the permit if none is free.
-    pub fn waits_for_permit(&self, rule: &WeightRule, pin: Pin, attained_ns: u64) -> bool {
-        self.weight(rule, pin, attained_ns) != Weight::Native
-            || self.sketch.samples() % NATIVE_WAIT == 0
-    }
-
-    /// Whether waiters should look at the GIL while this phase holds a permit: always until something is known, then
-    /// as long as it was ever found free, then one run in 16.
-    pub fn should_probe_gil(&self) -> bool {
-        self.looks < NATIVE_LOOKS || self.free > 0 || self.sketch.samples() % NATIVE_RECHECK == 0
+    /// Whether it may be more than a response's send.
+    fn is_no_trifle(&self, rule: &WeightRule) -> bool {
+        self.sketch.samples() < rule.learn_after
+            || self.sketch.quantile_ns(rule.quantile) > rule.heavy_ns / 4
     }
 
     /// Expected burst, ns: the decayed mean.
@@ -184,7 +174,7 @@ impl PhaseProfile {
         &self.sketch
     }
 
-    /// (looks at the GIL, how often it was free), both decayed.
+    /// (looks while it computed, how many found it without the GIL), both decayed.
     pub fn looks(&self) -> (u32, u32) {
         (self.looks, self.free)
     }
@@ -276,7 +266,6 @@ mod tests {
         let weight = |attained_ns| middling.weight(&RULE, Pin::Auto, attained_ns);
         assert_eq!(weight(11_900_000), Weight::Light);
         assert_eq!(weight(12_000_000), Weight::Heavy);
-        assert!(middling.needs_permit(&RULE, Pin::Auto, 12_000_000));
         let short = after(&[1_500_000; 20]);
         assert_eq!(short.weight(&RULE, Pin::Auto, 90_000_000), Weight::Light);
     }
@@ -300,29 +289,28 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_found_without_the_gil_needs_no_permit_but_is_checked_now_and_then() {
-        let mut profile = after(&[40_000_000; 17]);
-        (0..10).for_each(|_| profile.looked(true));
-        assert_eq!(profile.weight(&RULE, Pin::Auto, 0), Weight::Native);
-        assert!(!profile.needs_permit(&RULE, Pin::Auto, 0));
-        (0..15).for_each(|_| profile.update(40_000_000, &RULE));
-        assert!(profile.needs_permit(&RULE, Pin::Auto, 0));
+    fn what_computes_without_the_gil_is_native_after_a_dozen_looks_and_what_holds_it_never() {
+        let mut native = after(&[40_000_000; 17]);
+        (0..11).for_each(|_| native.looked(1, 1));
+        assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
+        native.looked(1, 1);
+        assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Native);
+        let mut heavy = after(&[40_000_000; 17]);
+        (0..400).for_each(|look| heavy.looked(1, u32::from(look % 3 == 0)));
+        assert_eq!(heavy.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
     }
 
     #[test]
-    fn a_check_of_a_native_phase_waits_for_its_permit_one_time_in_sixteen() {
-        let mut profile = after(&[40_000_000; 16]);
-        assert!(profile.waits_for_permit(&RULE, Pin::Auto, 0), "it is heavy");
-        (0..10).for_each(|_| profile.looked(true));
-        let mut checks = Vec::new();
-        for _ in 0..2 * NATIVE_WAIT {
-            if profile.needs_permit(&RULE, Pin::Auto, 0) {
-                checks.push(profile.waits_for_permit(&RULE, Pin::Auto, 0));
-            }
-            profile.update(40_000_000, &RULE);
-        }
-        assert_eq!(checks.len(), 32);
-        assert_eq!(checks.iter().filter(|waits| **waits).count(), 2);
+    fn what_computes_two_thirds_of_its_time_without_the_gil_keeps_its_weight() {
+        let mut heavy = after(&[40_000_000; 17]);
+        (0..400).for_each(|_| heavy.looked(10, 6));
+        assert_eq!(heavy.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
+        let mut native = after(&[40_000_000; 17]);
+        native.looked(20, 20);
+        (0..400).for_each(|_| native.looked(10, 6));
+        assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Native);
+        (0..40).for_each(|_| native.looked(10, 2));
+        assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
     }
 
     #[test]
@@ -369,5 +357,8 @@ mod tests {
             after(&[40_000_000; 5]).weight(&RULE, Pin::Light, 0),
             Weight::Light
         );
+        let native = |burst_ns| after(&[burst_ns; 5]).weight(&RULE, Pin::Native, 0);
+        assert_eq!(native(40_000_000), Weight::Native);
+        assert_eq!(native(50_000), Weight::Light);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | [`affinity`] | which cores threads may use, and how busy the cores are |
 //! | [`clock`] | clocks, as integer nanoseconds |
 //! | [`control_socket`] | a socket that one of our threads answers |
 //! | [`cpu`] | the CPU time of a thread's work |
@@ -13,6 +14,7 @@
 //! | [`objects`] | the loaded objects and the slots through which they call each other |
 //! | [`pages`] | which memory may be written |
 
+pub mod affinity;
 pub mod clock;
 pub mod control_socket;
 pub mod cpu;

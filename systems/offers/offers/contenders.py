@@ -4,7 +4,8 @@
 |---|---|---|
 | `none` | `gevent` | nothing: gunicorn's gevent worker, as in the article |
 | | `gthread-64` | gunicorn's threads, 64 of them |
-| | `gthread-64-one-core`, `greenlane-one-core` | the same and permits, with all threads of the worker on one core |
+| | `gthread-64-one-core`, `greenlane-one-core` | the same and permits, with its threads on one core |
+| | `greenlane-all-cores` | permits, with them on all cores |
 | `permits` | `greenlane` | gunicorn's worker class, nothing else; no further process |
 | `lane` | `greenlane-soft` | `greenlane serve`: two workers behind one queue, one of them kept for offers |
 | `dedicated` | `dedicated` | the article's: a second stock gunicorn, which offerservice asks for bikes and scooters |
@@ -118,7 +119,8 @@ _ALL: Final = (
     Contender("gthread-64", _GTHREAD),
     Contender("gthread-64-one-core", _on_one_core(_GTHREAD)),
     Contender("greenlane", _PERMITS),
-    Contender("greenlane-one-core", _PERMITS, env={"GREENLANE_ONE_CORE": "true"}),
+    Contender("greenlane-one-core", _PERMITS, env={"GREENLANE_CORES": "one"}),
+    Contender("greenlane-all-cores", _PERMITS, env={"GREENLANE_CORES": "all"}),
     Contender("greenlane-soft", _serve),
     Contender("dedicated", _GEVENT, servers=2),
     Contender("go", _twin(), env={"GOMAXPROCS": "1"}, is_go=True),

@@ -15,6 +15,8 @@ mod phase;
 mod sockets;
 mod waits;
 
+pub use waits::number;
+
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_methods::table::{self, Owner, Rule};
 use pyo3::exceptions::PyValueError;

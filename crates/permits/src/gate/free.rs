@@ -15,9 +15,10 @@ const SEEN_NS: u64 = 1_000_000;
 const CHARGE_NS: u64 = 5_000_000;
 
 impl Gate {
-    /// A thread will run jobs. Cheap when the gate knows it.
-    pub fn meet(&self, face: &Arc<ThreadFace>) {
-        if face.is_new_to(self.number) {
+    /// A thread will run jobs. Cheap when the gate knows it; true: it did not.
+    pub fn meet(&self, face: &Arc<ThreadFace>) -> bool {
+        let is_new = face.is_new_to(self.number);
+        if is_new {
             let mut state = self.locked();
             state.threads.retain(|seen| seen.face.strong_count() > 0);
             state.threads.push(Seen {
@@ -26,6 +27,7 @@ impl Gate {
                 cpu_ns: 0,
             });
         }
+        is_new
     }
 
     /// A phase has ended: others may turn out heavy meanwhile. True: one has, and nobody had asked. Cheap.
@@ -73,7 +75,7 @@ impl Gate {
                 let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
                 if face.charge(began_ns, ticket) {
                     queue.charge(ticket, Claim::default());
-                    let mut holder = Holder::new(face, None, now_ns);
+                    let mut holder = Holder::new(face, now_ns);
                     holder.counts(kept.each_ns(), false);
                     holders.insert(ticket, holder);
                     self.held.store(true, Ordering::Relaxed);

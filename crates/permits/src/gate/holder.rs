@@ -12,19 +12,12 @@ use std::sync::Arc;
 const STILL_CPU_NS: u64 = 1_000;
 /// CPU that a holder uses after it stood still, ns, before it counts again: waking up and blocking again takes less.
 const BACK_NS: u64 = 1_000_000;
-/// Looks in a row that must find that one needs the GIL after all.
-const NEEDED: u32 = 2;
-/// How long a holder runs before the GIL is first looked at: it must have had time to take it.
-const FIRST_LOOK_NS: u64 = 1_000_000;
 
 /// One who asks for a permit.
 pub struct Asker {
     pub claim: Claim,
     pub face: Arc<ThreadFace>,
     pub route: Arc<Route>,
-    pub phase: usize,
-    /// Whether waiters should look at the GIL while it holds a permit.
-    pub should_probe_gil: bool,
 }
 
 /// Whether a holder counts.
@@ -61,8 +54,6 @@ impl Held {
 
 pub(super) struct Holder {
     pub(super) face: Arc<ThreadFace>,
-    /// Whose profile looks at the GIL belong to; None = it was charged.
-    pub(super) learns: Option<(Arc<Route>, usize)>,
     since_ns: u64,
     /// Whether it was let in beside another one.
     express: bool,
@@ -80,34 +71,17 @@ pub(super) struct Holder {
     watched_ns: u64,
     /// Whether it has not moved since it could have had the GIL.
     pub(super) was_offered_the_gil: bool,
-    pub(super) look_at_ns: u64,
-    /// (when, CPU clock) at the last look.
-    looked: (u64, u64),
-    /// How many looks in a row, the last one included, have found it computing without the GIL.
-    pub(super) found_free: u32,
-    /// How many looks have found it computing with the GIL since the last that found it computing without.
-    found_held: u32,
 }
 
 impl Holder {
     pub(super) fn of(asker: &Asker, now_ns: u64) -> Self {
-        let learns = (Arc::clone(&asker.route), asker.phase);
-        let mut holder = Self::new(Arc::clone(&asker.face), Some(learns), now_ns);
-        if !asker.should_probe_gil {
-            holder.look_at_ns = u64::MAX;
-        }
-        holder
+        Self::new(Arc::clone(&asker.face), now_ns)
     }
 
-    pub(super) fn new(
-        face: Arc<ThreadFace>,
-        learns: Option<(Arc<Route>, usize)>,
-        now_ns: u64,
-    ) -> Self {
+    pub(super) fn new(face: Arc<ThreadFace>, now_ns: u64) -> Self {
         let cpu_ns = clock::read(face.cpu_clock()).unwrap_or(0);
         Self {
             face,
-            learns,
             since_ns: now_ns,
             express: false,
             is_short: false,
@@ -118,10 +92,6 @@ impl Holder {
             cpu_moved: None,
             watched_ns: 0,
             was_offered_the_gil: false,
-            look_at_ns: now_ns + FIRST_LOOK_NS,
-            looked: (now_ns, cpu_ns),
-            found_free: 0,
-            found_held: 0,
         }
     }
 
@@ -176,26 +146,15 @@ impl Holder {
         back
     }
 
-    /// A look at one that computes without the GIL, whose thread was busy. True: it needs it after all, and counts again.
-    pub(super) fn needs_the_gil(&mut self, free: bool, kept_ns: u64) -> bool {
-        self.found_held = if free { 0 } else { self.found_held + 1 };
-        let needs = self.found_held >= NEEDED;
+    /// One that computed without the GIL. True: it needs it after all, and counts again.
+    pub(super) fn needs_the_gil(&mut self, kept_ns: u64) -> bool {
+        let needs = self.face.computes_with_gil();
         if needs {
-            (self.found_free, self.found_held) = (0, 0);
             (self.lent, self.kept_from_ns) = (Lent::No, kept_ns);
             // What it computed without the GIL was nobody's share.
             self.from_cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(self.from_cpu_ns);
         }
         needs
-    }
-
-    /// Whether its thread has used such a part of the time since the last look as CPU, one in two or less; starts the next
-    /// such stretch.
-    pub(super) fn is_busy(&mut self, now_ns: u64, one_in: u64) -> bool {
-        let (when_ns, seen_ns) = self.looked;
-        let cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(seen_ns);
-        self.looked = (now_ns, cpu_ns);
-        cpu_ns.saturating_sub(seen_ns) * one_in >= now_ns.saturating_sub(when_ns)
     }
 
     /// It could have had the GIL just now. The watcher may have waited long for it, and was not late.

@@ -6,7 +6,7 @@ use crate::tally::Cause;
 use crate::world::{Event, World};
 use greenlane_policy::order::Claim;
 use greenlane_policy::queue::Granted;
-use greenlane_policy::weight::Pin;
+use greenlane_policy::weight::{Pin, Weight};
 
 /// Between two looks at what phases have used: the waiter at the head looks as often.
 const LOOK_NS: u64 = 2_000_000;
@@ -22,7 +22,7 @@ impl World<'_> {
         };
         let weight = permits.rule.weight;
         let profile = permits.profile(job.route, job.phase);
-        if !profile.needs_permit(&weight, Pin::Auto, job.attained_ns) {
+        if profile.weight(&weight, Pin::Auto, job.attained_ns) != Weight::Heavy {
             if job.burst_ns > weight.heavy_ns {
                 permits.free.push(id);
                 self.watch(process);

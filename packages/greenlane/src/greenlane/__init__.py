@@ -1,8 +1,8 @@
 """Greenlane keeps Python services fast when they mix CPU work and I/O in one process.
 
-Marks for views (`heavy`, `light`), `run` and `placed` for CPU work beside a loop, deadlines and checkpoints for long
-computations, and what Greenlane raises. Hosts are imported by name: `greenlane.hosts.wsgi.Greenlane` (middleware),
-`greenlane.hosts.gunicorn.Worker`.
+Marks for views (`heavy`, `light`, `native`), `run` and `placed` for CPU work beside a loop, deadlines and checkpoints
+for long computations, and what Greenlane raises. Hosts are imported by name: `greenlane.hosts.wsgi.Greenlane`
+(middleware), `greenlane.hosts.gunicorn.Worker`.
 
 Importing this does nothing: each name is loaded when it is first asked for.
 """
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
         PlacementError,
         PlacementWarning,
     )
-    from greenlane.job import heavy, light
+    from greenlane.job import heavy, light, native
     from greenlane.wiring.placed_calls import placed, run
 
 __all__ = [
     # Marks
     "heavy",
     "light",
+    "native",
     # Placement
     "placed",
     "run",
@@ -48,6 +49,7 @@ if not TYPE_CHECKING:
     _HOMES = {
         "heavy": "job",
         "light": "job",
+        "native": "job",
         "placed": "wiring.placed_calls",
         "run": "wiring.placed_calls",
         "checkpoint": "deadline",

@@ -23,6 +23,7 @@ __all__ = [
     "Commons",
     "ControlSocket",
     "Descriptor",
+    "GangChoice",
     "GilLooks",
     "Inbox",
     "KeyLook",
@@ -52,7 +53,13 @@ __all__ = [
     "calls_state",
     "calls_uninstall",
     "die_with_parent",
+    "gang_join",
+    "gang_see",
+    "gang_shown",
+    "gang_start",
+    "gang_stop",
     "guard_endings",
+    "hand_over",
     "lead_to",
     "listen_to",
     "locks_held",
@@ -551,6 +558,53 @@ class Recorder:
 
         Index i of the last but one counts jobs of up to 2**(i/4) us.
         """
+
+def gang_start(cores: Sequence[int], always: bool, cache: PathLike[str] | None) -> None:
+    """Let threads that run jobs keep to one of `cores` (the process' own, preferred ones first) from now on.
+
+    While that pays and no other process needs the core; with `always`, whether it pays or not. Our thread decides,
+    which never takes the GIL: the second thread that runs a job starts it. `cache`: where the cost of a hand-over is
+    kept for other processes. Idempotent.
+    """
+
+def gang_stop(watch: bool = False) -> None:
+    """Let every thread use all cores again, and see no function; with `watch`, our thread goes on seeing who computes
+    without the GIL. Waits, without the GIL, some ms for its end.
+    """
+
+def gang_join() -> None:
+    """Let the calling thread keep to the core as one that runs jobs."""
+
+def gang_shown() -> tuple[int | None, str]:
+    """Give the core in force, and why there is none ("" = nobody has decided)."""
+
+def gang_see(callable: object, rule: str) -> None:
+    """See a C function's calls, as `blocking_see` does. "starts": threads and programs that it starts use all cores;
+    "asks": it gives the cores of a thread, all for one that keeps to one; "chooses": it sets them, and they stay so.
+
+    Raises:
+        ValueError: it is none that can be seen.
+    """
+
+def hand_over(cache: PathLike[str] | None, cores: Sequence[int] = ()) -> tuple[int, int, bool] | None:
+    """Give what waking a thread on another thread's core costs, and on another core, in ns, and whether one core pays.
+
+    What this process knows, or `cache`; else it is measured on two of `cores`, some 35 ms without the GIL. None: there
+    are fewer.
+    """
+
+@final
+class GangChoice:
+    """The choice of a core by itself; see `greenlane_policy::gang`. Not for two threads at once."""
+
+    def __new__(cls, always: bool) -> GangChoice: ...
+    def look(self, cores: Sequence[tuple[int, float, float, bool]]) -> int | None:
+        """Take in a look, one a second: of each core (number, what others use of it, what the gang does, whether no
+        other gang has it). Give the core to keep to; None = all.
+        """
+
+    def disband(self) -> None:
+        """There is no gang from now on: the core could not be had."""
 
 @final
 class Resource:

@@ -44,13 +44,21 @@ def _cores(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
     """The cores of the request's thread, and of a child that it forks."""
     read, write = os.pipe()
     if os.fork() == 0:
-        os.write(write, repr(sorted(os.sched_getaffinity(0))).encode())
+        os.write(write, repr(_kept_to()).encode())
         os._exit(0)
     os.wait()
     child = os.read(read, 4096).decode()
     os.close(read)
     os.close(write)
-    return _answer(start_response, f"{sorted(os.sched_getaffinity(0))} {child}".encode())
+    return _answer(start_response, f"{_kept_to()} {child}".encode())
+
+
+def _kept_to() -> list[int]:
+    """As the kernel says: `os.sched_getaffinity` gives a request's thread all that the process has."""
+    status = Path(f"/proc/self/task/{threading.get_native_id()}/status").read_text()
+    parts = status.partition("Cpus_allowed_list:")[2].split()[0].split(",")
+    ends = [[int(end) for end in part.split("-")] for part in parts]
+    return [core for first, *last in ends for core in range(first, (last or [first])[0] + 1)]
 
 
 def _hold(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:

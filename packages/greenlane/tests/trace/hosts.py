@@ -121,7 +121,8 @@ def _run(host: Host, command: Sequence[str], folder: Path) -> dict[str, Any]:
     port, file = child.free_port(), folder / f"steps-{child.free_port()}.json"
     filled = [part.format(port=port, folder=folder) for part in command]
     env = {
-        "GREENLANE_CONFIG": "", "TRACE_FILE": str(file), "TRACE_IMPORTS": host.imports, "LD_BIND_NOW": "1",
+        "GREENLANE_CONFIG": "", "TRACE_FILE": str(file), "TRACE_IMPORTS": host.imports,
+        "LD_BIND_NOW": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE / "site"), os.environ.get("PYTHONPATH", "")])),
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip

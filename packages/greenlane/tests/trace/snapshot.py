@@ -251,8 +251,13 @@ def _native_ranges():
 
 def _process():
     descriptors = Counter()
+    # What tells other workers that threads of this one keep to a core: whether they do yet is chance.
+    with open("/proc/net/unix") as unix:
+        claims = {f"socket:[{line.split()[6]}]" for line in unix if "@greenlane-core-" in line}
     for number in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{number}") in claims:
+                continue
             what = re.sub(r"[0-9a-f-]*[0-9][0-9a-f-]*", "N", os.readlink(f"/proc/self/fd/{number}").rpartition("/")[2])
             what = "a temporary file" if what.startswith(("wgunicorn", "greenlan")) else what
             closed = bool(fcntl.fcntl(int(number), fcntl.F_GETFD) & fcntl.FD_CLOEXEC)

@@ -48,6 +48,13 @@ KINDS = (
         "stay: the program's own name. What they call has become a pass-through", True, True,
     ),
     Kind(
+        "what starts threads and programs, and what counts cores",
+        r"native .*\._?(sched_[gs]etaffinity|posix_spawnp?|system|fork_exec|start_(new|(new|joinable)_thread))"
+        r":ml_meth",
+        "`cores`, likewise: what a thread starts that keeps to one core uses all, and who asks is told all",
+        "`off` and detach put the pointer back",
+    ),
+    Kind(
         "C functions that block",
         r"native (?!gevent\.|uvloop\.|(posix|os)\.(_exit|execve?):|_imp\.).*:(ml_meth|tp_dealloc)",
         "`probes.native`: the pointer in a function's method table; Python sees the same objects",
@@ -67,7 +74,8 @@ KINDS = (
     ),
     Kind(
         "process exit", r"native (posix|os|gevent\.os)\.(_exit|execve?):ml_meth",
-        "the recorder, like C functions that block: it writes its events first", "detach", True, False,
+        "the recorder, like C functions that block: it writes its events first; `cores`: the next program uses all",
+        "detach", True, False,
     ),
     Kind(
         "imports of extension modules", r"native _imp\..*",
@@ -87,11 +95,14 @@ KINDS = (
     Kind("the switch interval", r"switch interval", "permits, while one is held", "with the permit; `off`, detach"),
     Kind(
         "our threads", r"(native thread|Python thread|signal mask) (greenlane|python).*",
-        "the recording: writer, sampler; the control socket; gunicorn's worker: its pool",
+        "the recording: writer, sampler; the control socket; gunicorn's worker: its pool; `cores`: the one that watches"
+        " them",
         "detach; `off` keeps the thread that can switch on again. A worker's own threads stay", True, False,
     ),
     Kind(
-        "our descriptors", r"descriptor .*", "the recording: its file; the control socket; gunicorn's worker: its own",
+        "our descriptors", r"descriptor .*",
+        "the recording: its file; the control socket; gunicorn's worker: its own. Not counted here, since it comes and"
+        " goes: a socket without a file, while threads keep to a core (`cores`)",
         "detach; `off` keeps the one that can switch on again. A worker's own stay", True, False,
     ),
     Kind(
@@ -180,8 +191,9 @@ process is compared with the same one without Greenlane.
 - **off**: `greenlane mode off`, `greenlane record --off`. Both can be switched on again.
 - **detach**: `Running.stop()` and the end of the recording. The code of modules stays imported.
 
-The table is of the default settings. With `one_core` the threads of a worker and what requests start keep to one core;
-`off` lets threads use all, and does not reach programs that were started meanwhile.
+With `cores = auto` threads that run jobs keep to one core while that pays; nothing that they start does. `off` and
+detach let them use all. What asks the kernel itself which cores such a thread has (psutil, native code) is told one.
+Threads and programs that native code starts by itself have all within half a second.
 
 | what | where | names | by what, when | put back |
 |---|---|---|---|---|"""

@@ -38,7 +38,10 @@ def test_off_puts_everything_back_but_what_switches_on_again(host: str, tmp_path
 def test_on_again_brings_back_what_off_took(host: str, tmp_path: Path) -> None:
     """It may find more: what the program has imported since."""
     states = traced(host, tmp_path)
-    assert states["on"].keys() - states["on again"].keys() == set()
+    gone = states["on"].keys() - states["on again"].keys()
+    # A server with a thread for each request has none that has run a job when it is switched on: the watcher comes with
+    # the second.
+    assert {name for name in gone if "greenlane-gang" not in name} == set()
     assert [name for name in states["on again"] if kind_of(name) is None] == []
 
 

@@ -17,10 +17,9 @@ import click
 from celery import signals
 from celery.concurrency.base import BasePool
 
-from greenlane._native import Upstreams
+from greenlane._native import Upstreams, gang_join
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.settings import load
-from greenlane.threads.one_core import keep_as_set
 from greenlane.threads.unpatched import threads_are_green
 from greenlane.wiring import process
 from greenlane_work.keys import KeyFunction, key_function, order_function
@@ -109,7 +108,7 @@ class Pool(BasePool):  # type: ignore[misc]
         # The one process that there is: programs connect here to what no fork may inherit.
         signals.worker_process_init.send(sender=self._hostname)
         if not self.is_green:
-            keep_as_set(self.flow.settings, _log.info)
+            gang_join()  # It hands out orders.
         # The app and its modules stay: the collector need not look at them again for every some hundred orders.
         gc.collect()
         gc.freeze()

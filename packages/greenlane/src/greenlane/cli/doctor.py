@@ -12,9 +12,10 @@ import importlib
 import platform
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
-from greenlane._native import NEWEST_PYTHON
+from greenlane._native import NEWEST_PYTHON, hand_over
 from greenlane.cli.command import Command
 from greenlane.cli.extra import install
 from greenlane.cli.output import Output
@@ -57,6 +58,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     else:
         rows.append(_row("settings", functools.partial(_changed, settings)))
         rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
+        rows.append(_row("cores", functools.partial(check_cores, settings)))
     for row in rows:
         # With a command its findings are what is asked for.
         if not arguments.json and not (arguments.passed_on and row["ok"]):
@@ -126,6 +128,23 @@ def check_control_dir(settings: Settings) -> str:
         return "none set: `greenlane top` and `greenlane mode` cannot reach the service"
     check_directory(settings.control_dir)
     return settings.control_dir
+
+
+def check_cores(settings: Settings) -> str:
+    """What handing the GIL to another thread costs on this machine, and whether threads would keep to one core."""
+    from greenlane.wiring import gang
+
+    refused = gang.refusal(settings)
+    measured = hand_over(None, gang.cores())
+    if measured is None:
+        return f"threads that run jobs use all: {refused or 'what a hand-over costs could not be measured'}"
+    one_ns, two_ns, pays = measured
+    cost = f"a hand-over costs {one_ns / 1000:.0f} us on one core, {two_ns / 1000:.0f} on two"
+    if pays and "hypervisor" in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace"):
+        cost += " (a virtual machine: `haltpoll` on its host makes the second cheaper)"
+    if refused or not (pays or settings.cores == "one"):
+        return f"{cost}: threads that run jobs use all: {refused or 'one core saves too little'}"
+    return f"{cost}: threads that run jobs keep to one while nobody else needs it"
 
 
 COMMAND: Final = Command(

@@ -210,5 +210,5 @@ def _refused(error: str, hint: str) -> dict[str, object]:
 
 
 #: Fields of an answer, and the part that gives them: recording, orders, state of the service, permits.
-_BESIDES: Final = {"record": "recorded", "tasks": "tasks", "serve": "served", "turns": "turns"}
+_BESIDES: Final = {"record": "recorded", "tasks": "tasks", "serve": "served", "turns": "turns", "gang": "gang"}
 _SWITCHES: Final = {"mode": _switch, "record": _record, "breaker": _breaker, "attach": _attach, "detach": _attach}

@@ -6,6 +6,7 @@ The native `_native.Chooser` decides. This module gives it measurements, and kee
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from typing import Any, Final
 
@@ -15,7 +16,6 @@ from greenlane.placement.crossing import Crossing
 from greenlane.placement.functions import AUTO, PlacedFunction
 from greenlane.placement.words import reason
 from greenlane.policy.placed import ChoiceRule
-from greenlane.threads.one_core import allowed_cores
 
 __all__ = ["INLINE", "INSPECT", "MEASURE", "PREPARE", "PROCESS", "THREAD", "Choice", "Cost", "PlacedRow"]
 __all__ += ["place_of"]
@@ -177,7 +177,7 @@ class Choice:
         if released < _RELEASED:
             return 1
         took_ns = self.chooser.seen()[THREAD][1]
-        return _MOST_SLEEPERS if cpu_ns * _LEAST_CPU < took_ns else len(allowed_cores())
+        return _MOST_SLEEPERS if cpu_ns * _LEAST_CPU < took_ns else len(os.sched_getaffinity(0))
 
 
 def place_of(cost: Any) -> int:

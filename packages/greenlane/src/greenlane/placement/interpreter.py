@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from multiprocessing import spawn
 from typing import Any, Final
 
-from greenlane.threads.one_core import all_cores
-
 __all__ = ["start"]
 
 #: Its descriptors begin here.
@@ -52,20 +50,19 @@ def start(module: str, fds: Sequence[int], environ: Mapping[str, str], actions: 
     try:
         for fd in fds:
             high.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FREE_FROM))
-        with all_cores():
-            return posix.posix_spawn(
-                executable,
-                [executable, *flags, "-c", program],
-                environ,
-                file_actions=[
-                    *((os.POSIX_SPAWN_DUP2, fd, _FIRST_FD + at) for at, fd in enumerate(high)),
-                    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                    *actions,
-                ],
-                setpgroup=0,
-                setsigmask=[],
-                setsigdef=_CATCHABLE,
-            )
+        return posix.posix_spawn(
+            executable,
+            [executable, *flags, "-c", program],
+            environ,
+            file_actions=[
+                *((os.POSIX_SPAWN_DUP2, fd, _FIRST_FD + at) for at, fd in enumerate(high)),
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                *actions,
+            ],
+            setpgroup=0,
+            setsigmask=[],
+            setsigdef=_CATCHABLE,
+        )
     finally:
         for fd in high:
             os.close(fd)

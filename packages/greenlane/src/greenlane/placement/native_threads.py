@@ -28,7 +28,6 @@ from greenlane.errors import Overloaded, PlacementError
 from greenlane.placement.call import Call, Inline, State
 from greenlane.placement.executor import ExecutorStats
 from greenlane.policy.placed import QueueRule
-from greenlane.threads.one_core import use_all_cores
 from greenlane.threads.unpatched import (
     RLock,
     allocate_lock,
@@ -229,7 +228,6 @@ class NativeThreads:
         # A finalizer's call between two calls runs here: there is nobody else.
         deadline.CURRENT.set(Inline(None))
         worker.thread = get_native_id()
-        use_all_cores()  # Some calls release the GIL.
         _look_like_a_thread()
         try:
             while self._lock is mine and (call := self._next(worker)) is not None:

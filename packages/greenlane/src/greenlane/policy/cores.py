@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from greenlane.threads.one_core import allowed_cores
-
-__all__ = ["usable_cores"]
+__all__ = ["cpu_quota", "usable_cores"]
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 
@@ -22,7 +21,12 @@ def usable_cores(cgroups: Path = _CGROUPS, membership: Path = Path("/proc/self/c
         cgroups: where the hierarchies are mounted.
         membership: the cgroups of this process.
     """
-    return min([len(allowed_cores()), *map(math.ceil, _quotas(cgroups, membership))])
+    return min([len(os.sched_getaffinity(0)), *map(math.ceil, _quotas(cgroups, membership))])
+
+
+def cpu_quota(cgroups: Path = _CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> float:
+    """How many cores' time this process may use; infinity = that of all."""
+    return min(_quotas(cgroups, membership), default=math.inf)
 
 
 def _quotas(cgroups: Path, membership: Path) -> Iterator[float]:

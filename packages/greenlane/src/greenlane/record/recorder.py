@@ -23,7 +23,6 @@ from greenlane import _native
 from greenlane._native import Recorder, __version__
 from greenlane.errors import RecordError
 from greenlane.record.masked import masked
-from greenlane.threads.one_core import allowed_cores
 
 if TYPE_CHECKING:
     from greenlane.settings import Settings
@@ -183,7 +182,7 @@ class ProcessRecorder:
             "argv": masked(sys.orig_argv),
             "machine": os.uname().nodename,
             "boot": _boot_id(),
-            "cores": len(allowed_cores()),
+            "cores": len(os.sched_getaffinity(0)),
             "interval_ms": sys.getswitchinterval() * 1000,
             "record_max_mb": self._settings.record_max_mb,
             "record_last_s": self._settings.record_last_s,

@@ -28,8 +28,8 @@ class Lane:
         pattern=GLOB, reason="A lane without a match would be empty.",
     )  # fmt: skip
     weight: str = declare(
-        "auto", "Treat every phase of the lane as heavy or light; `auto` = as learned.",
-        choices=("heavy", "light", "auto"), reason="Measurements follow the code; a pin does not.",
+        "auto", "Treat every phase of the lane as heavy, light or native (without the GIL); `auto` = as learned.",
+        choices=("heavy", "light", "native", "auto"), reason="Measurements follow the code; a pin does not.",
     )  # fmt: skip
     deadline_ms: float = declare(
         0.0, "Deadline from arrival; a sooner one of the request wins. 0 = none.",

@@ -92,6 +92,7 @@ REMOVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("learned_file", "learned_save_s"), f"{_LEFT_OUT}routes are learned again within a second"),
     **dict.fromkeys(("quantile", "margin", "learn_after"), f"{_LEFT_OUT}pin a route by `weight` of its lane instead"),
     **dict.fromkeys(("wait_max_ms", "share_ms", "max_routes", "max_phases", "cluster_queue"), _CONSTANT),
+    "one_core": "set `cores = one`, or leave it out: `auto` keeps to one core while that pays",
     "inline_ms": f"{_LEFT_OUT}mark the function `@greenlane.light` or `@greenlane.heavy` instead",
     "auto_lane_ms": f"{_LEFT_OUT}it is 20 ms; a lane of your own says which routes go apart",
     "preempt_ms": f"{_LEFT_OUT}threads are no longer stopped; `@greenlane.placed` keeps long work from others",

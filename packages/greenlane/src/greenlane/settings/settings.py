@@ -151,12 +151,12 @@ class Settings:
         low=1, high=4096, reason="About 5 times what a job of 5 ms of CPU and 55 ms of I/O can use; unused threads "
         "are not started.",
     )  # fmt: skip
-    one_core: bool = declare(
-        False, "Keep the worker's threads to one core, so that the GIL is handed on without waking another one. For "
-        "applications in Python; native code without the GIL, other threads and programs that requests start stay on "
-        "that core too. No effect without a GIL.",
-        reason="It took a sixth to a third of the CPU off a service of short steps, but halves what releases the GIL "
-        "(docs/design/0030).",
+    cores: str = declare(
+        "auto", "Which cores threads use that run requests: `auto` = one for all, so that the GIL is handed on without "
+        "waking another one, while that pays and nobody else needs it; `one` = whether it pays or not; `all`. What "
+        "computes without the GIL, and what requests start, uses all.",
+        choices=("auto", "one", "all"),
+        reason="An idle core sleeps: waking a thread there costs more than it computes (docs/design/0030).",
     )  # fmt: skip
     limit: int = declare(
         0, "Concurrency limit of a process, over which the worker answers 503; 0 = none.",

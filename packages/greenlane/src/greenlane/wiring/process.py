@@ -25,7 +25,7 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane.settings import Settings, load
 from greenlane.threads import fork_warning
-from greenlane.threads.one_core import leave_one_core
+from greenlane.wiring import gang
 
 __all__ = [
     "LANE_KEY",
@@ -146,6 +146,7 @@ class Running:
         self.deadline_ns = self._permits.deadline_ns
         self.pause = self._permits.pause
         self.pressure = self._permits.pressure
+        self.gang = gang.shown
 
     def add_host_probes(self, probes_of_host: Patches) -> None:
         """Let a host's own probes come and go with those of the permits. Idempotent."""
@@ -184,8 +185,7 @@ class Running:
     def set_mode(self, mode: str, route: str | None = None) -> None:
         """Switch this process, or one route, live. Waiting phases go on at once unless the new mode is "on".
 
-        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own, and
-        lets threads that keep to one core (`one_core`) use all, for good.
+        "off" for the whole process takes the probes out as well, unless routes or lanes have modes of their own.
         """
         self._permits.set_mode(mode, route)
         self._own_modes = self._own_modes or route is not None
@@ -239,9 +239,10 @@ class Running:
         for each in self._host_probes:
             each.install()
         phase.subscribe(self._observer)
+        gang.start(self.settings, self.mode())
 
     def _take_probes(self) -> None:
-        leave_one_core()
+        gang.stop()
         phase.unsubscribe(self._observer)
         for each in self._host_probes:
             each.uninstall()

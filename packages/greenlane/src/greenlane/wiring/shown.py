@@ -97,6 +97,10 @@ class _Controlled:
         permits = _part("permits")
         return None if permits is None else permits.turns()
 
+    def gang(self) -> Mapping[str, object] | None:
+        permits = _part("permits")
+        return None if permits is None else permits.gang()
+
     def learned(self) -> Sequence[Learned]:
         permits = _part("permits")
         return [] if permits is None else permits.learned()

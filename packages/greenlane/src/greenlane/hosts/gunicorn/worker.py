@@ -33,7 +33,7 @@ from gunicorn.workers.base import Worker as BaseWorker
 from gunicorn.workers.gthread import ThreadWorker
 
 from greenlane import deadline
-from greenlane._native import Recorder
+from greenlane._native import Recorder, gang_join
 from greenlane.errors import GreenlaneError, HostError
 from greenlane.hosts.gunicorn import answers, settings
 from greenlane.hosts.gunicorn.connection import BUSY, Conn, environ_of, field, method_and_target
@@ -44,7 +44,6 @@ from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
 from greenlane.hosts.pool import Pool
 from greenlane.probes import explain_gevent
-from greenlane.threads.one_core import keep_as_set
 from greenlane.wiring import process
 from greenlane.wiring.process import LANE_KEY
 
@@ -141,7 +140,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serve until told to stop."""
-        keep_as_set(self.running.settings, self.log.info)
+        gang_join()  # It hands out requests.
         try:
             front = self._make_front()
         except Exception:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from greenlane.errors import SettingsError
 from greenlane.placement.arena.memory import memory_limit_bytes
-from greenlane.threads.one_core import allowed_cores
 
 __all__ = ["ArenaOptions", "check_range"]
 
@@ -67,7 +66,7 @@ class ArenaOptions:
     @property
     def worker_count(self) -> int:
         """How many processes."""
-        return self.workers or len(allowed_cores())
+        return self.workers or len(os.sched_getaffinity(0))
 
     @property
     def arena_bytes(self) -> int:

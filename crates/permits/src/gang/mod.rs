@@ -1,0 +1,290 @@
+//! The gang: the threads of a process that share a GIL and run jobs. While that pays they keep to one core, so that the GIL
+//! is handed on where it was released; nobody else does.
+//!
+//! | module | is |
+//! |---|---|
+//! | [`watch`] | our thread: it sees who computes without the GIL, chooses the core, sets free what need not keep to it |
+//! | [`usage`] | what others use of each core, and which process a core belongs to |
+//! | [`hand_over`] | what a hand-over costs on this machine |
+//!
+//! A member's thread and the watcher both change its cores: the watcher after it has stored the gang's core, and a thread
+//! looks at that again after it has set its own. What slips through is put right at the watcher's next look.
+//!
+//! A forked child is in no gang: its thread uses all cores, and it makes a gang of its own with its jobs. It reads what is
+//! here, and another thread of its parent may have had the lock: nothing is freed, and members are of one generation.
+
+mod hand_over;
+mod usage;
+mod watch;
+
+use crate::face::{face, Part, ThreadFace};
+use greenlane_interpreter::gil;
+use greenlane_process::affinity::{threads, Cores};
+use greenlane_process::{forks, signals};
+use pyo3::Python;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+pub use hand_over::{measure, measured};
+
+/// A thread by itself hands nothing on.
+const FEWEST: usize = 2;
+
+/// The core in force; -1 = none.
+static CORE: AtomicI32 = AtomicI32::new(-1);
+/// How many members are away, counted again now and then: some end there.
+pub static AWAY: AtomicUsize = AtomicUsize::new(0);
+/// What the gang was started with; null = none is wanted.
+static RULE: AtomicPtr<Rule> = AtomicPtr::new(std::ptr::null_mut());
+/// With the fork generation that it is of.
+static STATE: AtomicPtr<(u64, Mutex<State>)> = AtomicPtr::new(std::ptr::null_mut());
+static FORKS: Once = Once::new();
+
+/// What a gang is started with.
+pub struct Rule {
+    /// What the process may use, in the order in which equal ones are preferred.
+    pub cores: Vec<u32>,
+    /// Keep to one core whether it pays or not.
+    pub always: bool,
+    /// Where the cost of a hand-over is kept for other processes; None = it is measured again.
+    pub cache: Option<PathBuf>,
+}
+
+#[derive(Default)]
+struct State {
+    members: Vec<Weak<ThreadFace>>,
+    watcher: Option<JoinHandle<()>>,
+    /// Why no gang is in force.
+    why: &'static str,
+}
+
+impl State {
+    fn faces(&self) -> Vec<Arc<ThreadFace>> {
+        self.members.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn watch(&mut self) {
+        let runs = |watcher: &JoinHandle<()>| !watcher.is_finished();
+        if self.members.len() >= FEWEST && !self.watcher.as_ref().is_some_and(runs) {
+            let thread = std::thread::Builder::new()
+                .name("greenlane-gang".into())
+                .stack_size(256 * 1024);
+            // Without room for a thread nobody is seen, and there is no gang.
+            self.watcher = signals::with_all_blocked(|| thread.spawn(watch::run)).ok();
+        }
+    }
+}
+
+impl Rule {
+    fn allowed(&self) -> Cores {
+        Cores::of(self.cores.iter().copied())
+    }
+
+    /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms. Where as many
+    /// are away as there are others, the kernel shares them out.
+    fn send_away(&self, thread: i32, core: u32) {
+        if AWAY.load(Ordering::Relaxed) < self.cores.len() {
+            let others = self.cores.iter().copied().filter(|&other| other != core);
+            Cores::of(others).give_to(thread);
+        }
+        self.allowed().give_to(thread);
+    }
+}
+
+/// From now on threads that run jobs keep to one core, as `rule` says.
+pub fn start(rule: Rule) {
+    if self::rule().is_some() {
+        return;
+    }
+    FORKS.call_once(|| {
+        forks::watch();
+        // SAFETY: the handler makes system calls and stores atomics, which a forked child may do.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+    });
+    RULE.store(Box::into_raw(Box::new(rule)), Ordering::Release);
+    locked().watch();
+}
+
+/// From now on every thread uses all cores, also those that a member has started; with `watch`, who computes without the
+/// GIL is seen as before. Waits for the watcher's end, some ms: not with the GIL.
+pub fn stop(watch: bool) {
+    let rule = rule();
+    RULE.store(std::ptr::null_mut(), Ordering::SeqCst);
+    let watcher = locked().watcher.take();
+    if let Some(watcher) = watcher {
+        watcher.thread().unpark();
+        let _ = watcher.join();
+    }
+    let core = in_force();
+    CORE.store(-1, Ordering::SeqCst);
+    usage::give_up_claim();
+    if let (Some(rule), Some(core)) = (rule, core) {
+        let here = Cores::one(core);
+        let free = |&thread: &i32| {
+            Cores::of_thread(thread) == Some(here) && rule.allowed().give_to(thread)
+        };
+        // Again for threads that one of them started meanwhile.
+        while threads().iter().filter(|thread| free(thread)).count() > 0 {}
+    }
+    let mut state = locked();
+    state.why = "";
+    if watch {
+        state.watch();
+    }
+}
+
+/// The calling thread runs jobs, or hands requests to those that do.
+pub fn join(py: Python<'_>, face: &Arc<ThreadFace>) {
+    if face.part() != Part::None {
+        return;
+    }
+    gil::find(py);
+    face.set_part(Part::Member);
+    {
+        let mut state = locked();
+        state.members.retain(|member| member.strong_count() > 0);
+        state.members.push(Arc::downgrade(face));
+        state.watch();
+    }
+    keep(face);
+}
+
+/// As [`join`], for a thread that runs no jobs itself.
+pub fn join_here(py: Python<'_>) {
+    if let Some(face) = face() {
+        join(py, &face);
+    }
+}
+
+/// A member's phase begins that computes without the GIL, or may do so: until its end it uses all cores, with `now` from
+/// another one on.
+pub fn go_away(face: &ThreadFace, now: bool) {
+    if let (Some(rule), Some(core)) = (rule(), in_force()) {
+        if face.part() == Part::Member && face.change_part(Part::Member, Part::Away) {
+            match now {
+                true => rule.send_away(0, core),
+                false => _ = rule.allowed().give_to(0),
+            }
+        }
+    }
+}
+
+/// Such a phase ends, or one that was found to.
+pub fn come_back(face: &ThreadFace) {
+    if face.part() == Part::Away && face.change_part(Part::Away, Part::Member) {
+        keep(face);
+    }
+}
+
+/// Does what may start threads or programs; those use all cores.
+pub fn freely<T>(does: impl FnOnce() -> T) -> T {
+    let (Some(rule), Some(core)) = (rule(), in_force()) else {
+        return does();
+    };
+    let starts = |face: &Arc<ThreadFace>| face.change_part(Part::Member, Part::Starting);
+    let member = face().filter(starts);
+    // Native code of a member may have started this thread.
+    if member.is_some() || Cores::of_thread(0) == Some(Cores::one(core)) {
+        rule.allowed().give_to(0);
+    }
+    let result = does();
+    if let Some(face) = member.filter(|face| face.change_part(Part::Starting, Part::Member)) {
+        keep(&face);
+    }
+    result
+}
+
+/// The cores that the kernel does not tell of a thread, 0 = the calling one, because it keeps to the gang's one.
+pub fn untold(thread: i32) -> Option<(u32, &'static [u32])> {
+    let (rule, core) = (rule()?, in_force()?);
+    let face = face_of(thread)?;
+    (!matches!(face.part(), Part::None | Part::Left)).then_some((core, &rule.cores))
+}
+
+/// The program has set the cores of a thread, 0 = of the calling one: that one is no member from now on.
+pub fn leave(thread: i32) {
+    if let Some(face) = face_of(thread) {
+        face.set_part(Part::Left);
+    }
+}
+
+fn face_of(thread: i32) -> Option<Arc<ThreadFace>> {
+    let is_it = |face: &Arc<ThreadFace>| thread == 0 || face.thread() == thread;
+    face()
+        .filter(is_it)
+        .or_else(|| locked().faces().into_iter().find(is_it))
+}
+
+pub fn is_wanted() -> bool {
+    rule().is_some()
+}
+
+/// The gang's core, and why there is none.
+pub fn shown() -> (Option<u32>, &'static str) {
+    (in_force(), locked().why)
+}
+
+pub fn in_force() -> Option<u32> {
+    u32::try_from(CORE.load(Ordering::SeqCst)).ok()
+}
+
+/// Lets this thread, a member, use what the gang uses, unless the program has chosen its cores.
+fn keep(face: &ThreadFace) {
+    let Some(rule) = rule() else { return };
+    loop {
+        let core = in_force();
+        let wanted = core.map_or(rule.allowed(), Cores::one);
+        let now = Cores::of_thread(0);
+        if now != Some(wanted) && !give(rule, face, now, &wanted) {
+            return;
+        }
+        if in_force() == core {
+            return;
+        }
+    }
+}
+
+/// Gives a member other cores; false: the present ones are of the program's choice, and it is a member no longer.
+fn give(rule: &Rule, face: &ThreadFace, now: Option<Cores>, wanted: &Cores) -> bool {
+    // One, or all others, a gang may have left it with.
+    let is_ours = now.is_some_and(|now| {
+        let numbers = now.numbers();
+        (numbers.len() == 1 || numbers.len() + 1 >= rule.cores.len())
+            && numbers.iter().all(|core| rule.cores.contains(core))
+    });
+    if !is_ours {
+        face.set_part(Part::Left);
+        return false;
+    }
+    wanted.give_to(face.thread())
+}
+
+fn rule() -> Option<&'static Rule> {
+    // SAFETY: null, or from a Box that is never freed.
+    unsafe { RULE.load(Ordering::Acquire).as_ref() }
+}
+
+fn locked() -> MutexGuard<'static, State> {
+    loop {
+        let found = STATE.load(Ordering::Acquire);
+        // SAFETY: null, or from a Box that is never freed.
+        let known = unsafe { found.as_ref() };
+        if let Some((_, state)) = known.filter(|(made, _)| *made == forks::generation()) {
+            return state.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let made = Box::into_raw(Box::new((forks::generation(), Mutex::default())));
+        let _ = STATE.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+extern "C" fn in_child() {
+    usage::give_up_claim();
+    if let (Some(rule), Some(core)) = (rule(), in_force()) {
+        if Cores::of_thread(0) == Some(Cores::one(core)) {
+            rule.allowed().give_to(0);
+        }
+    }
+    CORE.store(-1, Ordering::SeqCst);
+}
