@@ -129,7 +129,7 @@ pub fn gang_shown() -> (Option<u32>, &'static str) {
 
 /// See `_native.pyi`.
 #[pyfunction]
-#[pyo3(signature = (cache, cores=vec![]))]
+#[pyo3(signature = (cache, cores))]
 pub fn hand_over(py: Python<'_>, cache: Option<PathBuf>, cores: Vec<u32>) -> Option<Cost> {
     let known = gang::measured(cache.as_deref());
     let cost = known.or_else(|| py.detach(|| gang::measure(&cores, cache.as_deref())));

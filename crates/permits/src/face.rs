@@ -1,6 +1,5 @@
 //! The part of a thread that other threads may look at: its CPU clock, and the tracked locks that it holds.
 
-use crate::gang::AWAY;
 use greenlane_process::{clock, forks};
 use pyo3::{ffi, Python};
 use std::sync::atomic::{
@@ -30,6 +29,8 @@ const PARTS: [Part; 5] = [
     Part::Starting,
     Part::Left,
 ];
+/// How many threads are [`Part::Away`], counted again now and then: some end there.
+pub static AWAY: AtomicUsize = AtomicUsize::new(0);
 /// Looks in a row that say how a phase computes.
 const AGREEING: i32 = 2;
 

@@ -17,13 +17,13 @@ mod hand_over;
 mod usage;
 mod watch;
 
-use crate::face::{face, Part, ThreadFace};
+use crate::face::{face, Part, ThreadFace, AWAY};
 use greenlane_interpreter::gil;
 use greenlane_process::affinity::{threads, Cores};
 use greenlane_process::{forks, signals};
 use pyo3::Python;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::thread::JoinHandle;
 
@@ -34,8 +34,6 @@ const FEWEST: usize = 2;
 
 /// The core in force; -1 = none.
 static CORE: AtomicI32 = AtomicI32::new(-1);
-/// How many members are away, counted again now and then: some end there.
-pub static AWAY: AtomicUsize = AtomicUsize::new(0);
 /// What the gang was started with; null = none is wanted.
 static RULE: AtomicPtr<Rule> = AtomicPtr::new(std::ptr::null_mut());
 /// With the fork generation that it is of.

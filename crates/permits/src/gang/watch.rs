@@ -12,8 +12,8 @@
 
 use super::hand_over;
 use super::usage::{self, Usage};
-use super::{give, in_force, locked, rule, Rule, AWAY, CORE};
-use crate::face::{Part, ThreadFace};
+use super::{give, in_force, locked, rule, Rule, CORE};
+use crate::face::{Part, ThreadFace, AWAY};
 use greenlane_interpreter::gil;
 use greenlane_policy::gang::{Choice, Core, HandOver, Verdict};
 use greenlane_process::affinity::{core_of, has_child, threads, Cores};

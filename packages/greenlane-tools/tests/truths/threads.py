@@ -136,7 +136,7 @@ TRUTHS = {
     "process_pool": Truth(
         "The pool of one process is full of forecasts.",
         _FORECAST, ("GET /forecast",), ("process_pool",), ("more_workers",), (*_NEITHER, "more_threads"),
-        "[Pp]rocess", 1, "GET /forecast|forecast", change="ProcessPoolExecutor(6)",
+        "(?i)process", 1, "GET /forecast|forecast", change="ProcessPoolExecutor(6)",
         changed=edited(_FORECAST, ("ProcessPoolExecutor(1)", "ProcessPoolExecutor(6)")),
     ),
     "process_pool_apply": Truth(

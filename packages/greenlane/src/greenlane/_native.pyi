@@ -586,7 +586,7 @@ def gang_see(callable: object, rule: str) -> None:
         ValueError: it is none that can be seen.
     """
 
-def hand_over(cache: PathLike[str] | None, cores: Sequence[int] = ()) -> tuple[int, int, bool] | None:
+def hand_over(cache: PathLike[str] | None, cores: Sequence[int]) -> tuple[int, int, bool] | None:
     """Give what waking a thread on another thread's core costs, and on another core, in ns, and whether one core pays.
 
     What this process knows, or `cache`; else it is measured on two of `cores`, some 35 ms without the GIL. None: there

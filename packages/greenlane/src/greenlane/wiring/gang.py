@@ -57,7 +57,7 @@ def stop() -> None:
 def shown() -> dict[str, object]:
     """Give the field `gang` of a control socket's answer."""
     core, why = _native.gang_shown()
-    cost = _native.hand_over(None)
+    cost = _native.hand_over(None, [])
     return {
         "core": core,
         "why": "" if core is not None else _why or why or "too few threads have run a job",
