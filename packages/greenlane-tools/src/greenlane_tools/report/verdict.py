@@ -48,6 +48,8 @@ _NO_NEWS: Final = ("none", "upstream", "unknown", "machine")
 #: From this share of failed answers on they are the trouble; from the second one on they are told first.
 _FAILED_FRAC: Final = 0.5
 _SOME_FAILED_FRAC: Final = 0.01
+#: A job that failed because it waited has run into a time-out: it has waited for this long at least. Arbitrary.
+_TIME_OUT_NS: Final = 100_000_000
 #: How a resource reads; {name} may be empty.
 _RESOURCES: Final[Mapping[str, str]] = {
     "gil": "the GIL",
@@ -398,9 +400,10 @@ def _all_failed(routes: Sequence[RouteSplit], first: Verdict) -> bool:
     """Whether failing is the trouble, and no effect of the waiting."""
     jobs = [job for split in routes for job in split.jobs]
     failed = [job for job in jobs if job.status >= 500 or job.status == 1]
-    waited = sum(sum(job.wait_ns.values()) for job in failed) / max(1, sum(job.latency_ns for job in failed))
+    waited_ns = sum(sum(job.wait_ns.values()) for job in failed)
+    timed_out = waited_ns >= max(0.5 * sum(job.latency_ns for job in failed), _TIME_OUT_NS * len(failed))
     named = first.cost_ns and first.kind not in ("unknown", "machine", "none", "upstream")
-    return len(failed) >= _FAILED_FRAC * len(jobs) and (waited < 0.5 or not named)
+    return len(failed) >= _FAILED_FRAC * len(jobs) and not (timed_out and named)
 
 
 def _route(route: str) -> str:
