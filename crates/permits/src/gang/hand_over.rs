@@ -4,7 +4,7 @@
 use super::usage::Name;
 use greenlane_policy::gang::HandOver;
 use greenlane_process::affinity::Cores;
-use greenlane_process::{clock, signals};
+use greenlane_process::{clock, our_threads, signals};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -96,6 +96,7 @@ fn hand_overs(cores: [u32; 2]) -> Option<Vec<u64>> {
 }
 
 fn take_turns((turn, changed): &Turns, mine: usize, core: u32) -> Vec<u64> {
+    our_threads::mark();
     Cores::one(core).give_to(0);
     let mut took = Vec::new();
     for _ in 0..EACH {

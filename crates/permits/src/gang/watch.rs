@@ -17,7 +17,7 @@ use crate::face::{Part, ThreadFace, AWAY};
 use greenlane_interpreter::gil;
 use greenlane_policy::gang::{Choice, Core, HandOver, Verdict};
 use greenlane_process::affinity::{core_of, has_child, threads, Cores};
-use greenlane_process::clock;
+use greenlane_process::{clock, our_threads};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -62,6 +62,7 @@ struct Watch {
 
 /// Watches until there are no members, or another thread or nobody is to.
 pub fn run() {
+    our_threads::mark();
     let mut watch = Watch::new(rule());
     while let Some(faces) = mine() {
         if !same(watch.rule, rule()) {
