@@ -3,6 +3,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | [`state`] | its core, what it was started with, its members |
 //! | [`watch`] | our thread: it sees who computes without the GIL, chooses the core, sets free what need not keep to it |
 //! | [`usage`] | what others use of each core, and which process a core belongs to |
 //! | [`hand_over`] | what a hand-over costs on this machine |
@@ -14,86 +15,44 @@
 //! here, and another thread of its parent may have had the lock: nothing is freed, and members are of one generation.
 
 mod hand_over;
+mod state;
 mod usage;
 mod watch;
 
-use crate::face::{face, Part, ThreadFace, AWAY};
+use crate::face::{face, Part, ThreadFace};
 use greenlane_interpreter::gil;
 use greenlane_process::affinity::{threads, Cores};
 use greenlane_process::{forks, signals};
 use pyo3::Python;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
+use state::{give, locked, rule, State, CORE, RULE};
+
 pub use hand_over::{measure, measured};
+pub use state::{in_force, Rule};
 
 /// A thread by itself hands nothing on.
 const FEWEST: usize = 2;
 
-/// The core in force; -1 = none.
-static CORE: AtomicI32 = AtomicI32::new(-1);
-/// What the gang was started with; null = none is wanted.
-static RULE: AtomicPtr<Rule> = AtomicPtr::new(std::ptr::null_mut());
-/// With the fork generation that it is of.
-static STATE: AtomicPtr<(u64, Mutex<State>)> = AtomicPtr::new(std::ptr::null_mut());
 static FORKS: Once = Once::new();
 
-/// What a gang is started with.
-pub struct Rule {
-    /// What the process may use, in the order in which equal ones are preferred.
-    pub cores: Vec<u32>,
-    /// Keep to one core whether it pays or not.
-    pub always: bool,
-    /// Where the cost of a hand-over is kept for other processes; None = it is measured again.
-    pub cache: Option<PathBuf>,
-}
-
-#[derive(Default)]
-struct State {
-    members: Vec<Weak<ThreadFace>>,
-    watcher: Option<JoinHandle<()>>,
-    /// Why no gang is in force.
-    why: &'static str,
-}
-
-impl State {
-    fn faces(&self) -> Vec<Arc<ThreadFace>> {
-        self.members.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    fn watch(&mut self) {
-        let runs = |watcher: &JoinHandle<()>| !watcher.is_finished();
-        if self.members.len() >= FEWEST && !self.watcher.as_ref().is_some_and(runs) {
-            let thread = std::thread::Builder::new()
-                .name("greenlane-gang".into())
-                .stack_size(256 * 1024);
-            // Without room for a thread nobody is seen, and there is no gang.
-            self.watcher = signals::with_all_blocked(|| thread.spawn(watch::run)).ok();
-        }
-    }
-}
-
-impl Rule {
-    fn allowed(&self) -> Cores {
-        Cores::of(self.cores.iter().copied())
-    }
-
-    /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms. Where as many
-    /// are away as there are others, the kernel shares them out.
-    fn send_away(&self, thread: i32, core: u32) {
-        if AWAY.load(Ordering::Relaxed) < self.cores.len() {
-            let others = self.cores.iter().copied().filter(|&other| other != core);
-            Cores::of(others).give_to(thread);
-        }
-        self.allowed().give_to(thread);
+/// Starts our thread, if there is something to watch and it does not run.
+fn watch(state: &mut State) {
+    let runs = |watcher: &JoinHandle<()>| !watcher.is_finished();
+    if state.members.len() >= FEWEST && !state.watcher.as_ref().is_some_and(runs) {
+        let thread = std::thread::Builder::new()
+            .name("greenlane-gang".into())
+            .stack_size(256 * 1024);
+        // Without room for a thread nobody is seen, and there is no gang.
+        state.watcher = signals::with_all_blocked(|| thread.spawn(watch::run)).ok();
     }
 }
 
 /// From now on threads that run jobs keep to one core, as `rule` says.
 pub fn start(rule: Rule) {
-    if self::rule().is_some() {
+    if state::rule().is_some() {
         return;
     }
     FORKS.call_once(|| {
@@ -102,12 +61,12 @@ pub fn start(rule: Rule) {
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     RULE.store(Box::into_raw(Box::new(rule)), Ordering::Release);
-    locked().watch();
+    watch(&mut locked());
 }
 
-/// From now on every thread uses all cores, also those that a member has started; with `watch`, who computes without the
+/// From now on every thread uses all cores, also those that a member has started; with `still_watch`, who computes without the
 /// GIL is seen as before. Waits for the watcher's end, some ms: not with the GIL.
-pub fn stop(watch: bool) {
+pub fn stop(still_watch: bool) {
     let rule = rule();
     RULE.store(std::ptr::null_mut(), Ordering::SeqCst);
     let watcher = locked().watcher.take();
@@ -118,7 +77,7 @@ pub fn stop(watch: bool) {
     let core = in_force();
     CORE.store(-1, Ordering::SeqCst);
     usage::give_up_claim();
-    if let (Some(rule), Some(core)) = (rule, core) {
+    if let (Some(rule), Some(core)) = (rule.filter(|rule| rule.cores.len() > 1), core) {
         let here = Cores::one(core);
         let free = |&thread: &i32| {
             Cores::of_thread(thread) == Some(here) && rule.allowed().give_to(thread)
@@ -128,8 +87,8 @@ pub fn stop(watch: bool) {
     }
     let mut state = locked();
     state.why = "";
-    if watch {
-        state.watch();
+    if still_watch {
+        watch(&mut state);
     }
 }
 
@@ -144,7 +103,7 @@ pub fn join(py: Python<'_>, face: &Arc<ThreadFace>) {
         let mut state = locked();
         state.members.retain(|member| member.strong_count() > 0);
         state.members.push(Arc::downgrade(face));
-        state.watch();
+        watch(&mut state);
     }
     keep(face);
 }
@@ -224,10 +183,6 @@ pub fn shown() -> (Option<u32>, &'static str) {
     (in_force(), locked().why)
 }
 
-pub fn in_force() -> Option<u32> {
-    u32::try_from(CORE.load(Ordering::SeqCst)).ok()
-}
-
 /// Lets this thread, a member, use what the gang uses, unless the program has chosen its cores.
 fn keep(face: &ThreadFace) {
     let Some(rule) = rule() else { return };
@@ -241,39 +196,6 @@ fn keep(face: &ThreadFace) {
         if in_force() == core {
             return;
         }
-    }
-}
-
-/// Gives a member other cores; false: the present ones are of the program's choice, and it is a member no longer.
-fn give(rule: &Rule, face: &ThreadFace, now: Option<Cores>, wanted: &Cores) -> bool {
-    // One, or all others, a gang may have left it with.
-    let is_ours = now.is_some_and(|now| {
-        let numbers = now.numbers();
-        (numbers.len() == 1 || numbers.len() + 1 >= rule.cores.len())
-            && numbers.iter().all(|core| rule.cores.contains(core))
-    });
-    if !is_ours {
-        face.set_part(Part::Left);
-        return false;
-    }
-    wanted.give_to(face.thread())
-}
-
-fn rule() -> Option<&'static Rule> {
-    // SAFETY: null, or from a Box that is never freed.
-    unsafe { RULE.load(Ordering::Acquire).as_ref() }
-}
-
-fn locked() -> MutexGuard<'static, State> {
-    loop {
-        let found = STATE.load(Ordering::Acquire);
-        // SAFETY: null, or from a Box that is never freed.
-        let known = unsafe { found.as_ref() };
-        if let Some((_, state)) = known.filter(|(made, _)| *made == forks::generation()) {
-            return state.lock().unwrap_or_else(PoisonError::into_inner);
-        }
-        let made = Box::into_raw(Box::new((forks::generation(), Mutex::default())));
-        let _ = STATE.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 

@@ -11,8 +11,8 @@
 //! was put aside.
 
 use super::hand_over;
+use super::state::{give, in_force, locked, rule, Rule, CORE};
 use super::usage::{self, Usage};
-use super::{give, in_force, locked, rule, Rule, CORE};
 use crate::face::{Part, ThreadFace, AWAY};
 use greenlane_interpreter::gil;
 use greenlane_policy::gang::{Choice, Core, HandOver, Verdict};

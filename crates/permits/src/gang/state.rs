@@ -1,0 +1,96 @@
+//! What all of the gang know: its core, what it was started with, its members.
+//!
+//! A forked child reads it, and another thread of its parent may have had the lock: nothing is freed, and members are of
+//! one generation.
+
+use crate::face::{Part, ThreadFace, AWAY};
+use greenlane_process::affinity::Cores;
+use greenlane_process::forks;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+/// The core in force; -1 = none.
+pub(super) static CORE: AtomicI32 = AtomicI32::new(-1);
+/// What the gang was started with; null = none is wanted.
+pub(super) static RULE: AtomicPtr<Rule> = AtomicPtr::new(std::ptr::null_mut());
+/// With the fork generation that it is of.
+pub(super) static STATE: AtomicPtr<(u64, Mutex<State>)> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What a gang is started with.
+pub struct Rule {
+    /// What the process may use, in the order in which equal ones are preferred.
+    pub cores: Vec<u32>,
+    /// Keep to one core whether it pays or not.
+    pub always: bool,
+    /// Where the cost of a hand-over is kept for other processes; None = it is measured again.
+    pub cache: Option<PathBuf>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) members: Vec<Weak<ThreadFace>>,
+    pub(super) watcher: Option<JoinHandle<()>>,
+    /// Why no gang is in force.
+    pub(super) why: &'static str,
+}
+
+impl State {
+    pub(super) fn faces(&self) -> Vec<Arc<ThreadFace>> {
+        self.members.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Rule {
+    pub(super) fn allowed(&self) -> Cores {
+        Cores::of(self.cores.iter().copied())
+    }
+
+    /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms. Where as many
+    /// are away as there are others, the kernel shares them out.
+    pub(super) fn send_away(&self, thread: i32, core: u32) {
+        if AWAY.load(Ordering::Relaxed) < self.cores.len() {
+            let others = self.cores.iter().copied().filter(|&other| other != core);
+            Cores::of(others).give_to(thread);
+        }
+        self.allowed().give_to(thread);
+    }
+}
+
+pub fn in_force() -> Option<u32> {
+    u32::try_from(CORE.load(Ordering::SeqCst)).ok()
+}
+
+/// Gives a member other cores; false: the present ones are of the program's choice, and it is a member no longer.
+pub(super) fn give(rule: &Rule, face: &ThreadFace, now: Option<Cores>, wanted: &Cores) -> bool {
+    // One, or all others, a gang may have left it with.
+    let is_ours = now.is_some_and(|now| {
+        let numbers = now.numbers();
+        (numbers.len() == 1 || numbers.len() + 1 >= rule.cores.len())
+            && numbers.iter().all(|core| rule.cores.contains(core))
+    });
+    if !is_ours {
+        face.set_part(Part::Left);
+        return false;
+    }
+    wanted.give_to(face.thread())
+}
+
+pub(super) fn rule() -> Option<&'static Rule> {
+    // SAFETY: null, or from a Box that is never freed.
+    unsafe { RULE.load(Ordering::Acquire).as_ref() }
+}
+
+pub(super) fn locked() -> MutexGuard<'static, State> {
+    loop {
+        let found = STATE.load(Ordering::Acquire);
+        // SAFETY: null, or from a Box that is never freed.
+        let known = unsafe { found.as_ref() };
+        if let Some((_, state)) = known.filter(|(made, _)| *made == forks::generation()) {
+            return state.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        let made = Box::into_raw(Box::new((forks::generation(), Mutex::default())));
+        let _ = STATE.compare_exchange(found, made, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
