@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -16,6 +17,17 @@ from greenlane_tools.reader import Recording
 from greenlane_tools.reader.rows import Job
 from tests.child import Child
 from tests.fixtures import StartProcess
+
+
+def _kernel_stamps() -> int:
+    """Give a socket that asks for stamps. The kernel stamps nothing until some ms after the machine's first one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asks:
+        asks.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
+        return asks.detach()
+
+
+#: Open for as long as tests run: else the first request to a server might have no stamp.
+STAMPED = _kernel_stamps()
 
 #: A Flask application: work, a failure, a stream; `python app.py PORT` is its development server.
 FLASK = """
