@@ -5,9 +5,10 @@
 Question: how many instructions more does one request of hello-world take under the middleware, with gunicorn's gthread
 around it, and how much is that of what it takes without? One worker answers the same requests with and without it, in
 turns, twice; connections kept, then a new one each. Between two counts it has answered enough for CPython to specialise
-its bytecode again. What it does not show: caches that others have emptied, see `bench.overhead`. What it shows too large:
-our thread that looks at phases every 4 ms. Here a request takes fifty times as long, so it looks fifty times as often
-(of 14,100 for kept connections it was 5,100).
+its bytecode again. What it does not show: caches that others have emptied, see `bench.overhead`.
+
+What it shows too large: our thread that looks at phases every 4 ms. Here a request takes fifty times as long, so there
+are fifty times as many looks (of 14,100 for kept connections they were 5,100).
 
 Needs valgrind (Debian: valgrind). Takes half a minute.
 """
