@@ -51,6 +51,7 @@ def test_taken_out_the_process_is_as_if_we_had_not_come(host: str, tmp_path: Pat
 
 
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="the page names what CPython 3.11 has")
+@pytest.mark.gate
 def test_the_page_is_the_truth(tmp_path: Path) -> None:
     """Remedy: `make docs`."""
     traces = {}
