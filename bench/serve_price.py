@@ -54,7 +54,7 @@ Kind = Literal["wsgi", "asgi"]
 Place = Literal["own", "one"]
 
 #: Of the stock server's requests a second.
-TARGET_FRAC: Final[Mapping[str, float]] = {"serve-wsgi-1w": 1.0, "serve-asgi-1w": 0.95, "serve-asgi-direct": 1.0}
+TARGET_FRAC: Final[Mapping[str, float]] = {"serve-wsgi-1w": 1.0, "serve-asgi-1w": 0.95}
 FRONT_US: Final = 25.0
 #: Of the stock worker: enough for requests that wait; more only fight for the GIL.
 THREADS: Final = 4
@@ -77,8 +77,6 @@ _GRANIAN: Final = (
     "hello:app",
 )  # fmt: skip
 _SERVE: Final = ("-c", _MAIN, "serve", "hello:app", "--kind", "{kind}", "--bind", "{address}")
-
-_HELD: Final = "at_once_min = 8\nat_once_max = 8\n"
 
 _APPLICATION: Final[Mapping[Kind, str]] = {
     "wsgi": """
@@ -118,15 +116,10 @@ CONTENDERS: Final = tuple(
     for one in (
         Contender(stock, kind, command),  # type: ignore[arg-type]
         Contender(f"serve-{kind}-1w", kind, _SERVE, "workers = 1\n"),  # type: ignore[arg-type]
-        # The number fixed by a setting, and set live within bounds that hold it there.
         Contender(f"serve-{kind}-1w-fixed", kind, _SERVE, "workers = 1\nat_once = 8\n"),  # type: ignore[arg-type]
-        Contender(f"serve-{kind}-1w-held", kind, _SERVE, f"workers = 1\n{_HELD}"),  # type: ignore[arg-type]
         Contender(f"serve-{kind}-2w", kind, _SERVE, "workers = 2\n"),  # type: ignore[arg-type]
     )
-) + (
-    Contender("granian", "asgi", _GRANIAN),
-    Contender("serve-asgi-direct", "asgi", _SERVE, "workers = 1\ndirect = true\n"),
-)
+) + (Contender("granian", "asgi", _GRANIAN),)
 
 
 class Serving:
@@ -347,10 +340,6 @@ def verdicts(rows: Sequence[Row]) -> list[tuple[str, bool]]:
                   (tail, ours.p999_ms <= stock.p999_ms)]  # fmt: skip
         if front_us := max(ours.front_us, ours.front_busy_us):
             found.append((f"{said} front {front_us:.1f} us a request, <= {FRONT_US:.0f}", front_us <= FRONT_US))
-        fixed, held = (known.get(f"{name}-{how}") for how in ("fixed", "held"))
-        if fixed is not None and held is not None:
-            added = held.worker_busy_us / fixed.worker_busy_us - 1
-            found.append((f"{said} measuring adds {added:+.1%} to the worker's CPU, <= 2 %", added <= 0.02))
     return found
 
 

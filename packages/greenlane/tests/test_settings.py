@@ -153,7 +153,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read(from_toml: Load) -> No
 
 
 def test_names_of_a_distribution_that_is_not_loaded_are_passed_over(from_toml: Load) -> None:
-    text = 'permits = 2\nworkers = 4\ntask_slots = "any"\n[versions]\nnext = "/srv/next"\n'
+    text = 'permits = 2\nworkers = 4\ntask_slots = "any"\n[task_order]\nnext = "x"\n'
     settings = from_toml(text, {"GREENLANE_TASK_KEY": "kwargs.merchant", "GREENLANE_BIND": "x"})
     assert settings.permits == 2
     assert not hasattr(settings, "workers")
@@ -254,6 +254,7 @@ def test_no_lane_matches_where_none_is_set() -> None:
         ("zzz = 1", "zzz=1, expected a known name", "greenlane config"),
         ("task_slot = 1", "task_slot=1, expected a known name", "did you mean 'task_slots'?"),
         ('[lane.fast]\nmatch = ["/"]', "line 1: [lane]='lane', expected no table but", "did you mean 'lanes'?"),
+        ('[versions]\nnext = "/srv"', "expected no table but [serve], [tasks]", "serve each version by itself"),
         ("[greenlane]\npermits = 1", "expected no table but [serve], [tasks]", "top of the file"),
         ("lanes = 3", "lanes=3, expected tables", "write [lanes.fast]"),
         ("[[lanes]]\nx = 1", "expected tables", "write [lanes.fast]"),

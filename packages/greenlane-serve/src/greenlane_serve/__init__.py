@@ -14,7 +14,6 @@ Lanes and limits
   settings, lanes      what is set; what it means for the front
   places               how many requests each worker gets at once, and why
   measured, at_once    what the workers did; how many requests they get for it, and routes that go to another lane
-  diversion            shares of routes that go to another version of the application
   rounds, live         what is looked at by the clock; the round that measures and sets
 Seen from outside
   status               how it stands, for people and for Prometheus

@@ -122,8 +122,8 @@ def reason(known: AtOnce, rule: AtOnceRule) -> str:
     meant = {
         "model": "this many keep a worker busy",
         "room": "more than keep a worker busy, while its CPU has time to spare",
-        "least": f"fewer would do; at_once_min is {rule.least}",
-        "most": f"more would be of use; the least of at_once_max, threads and limit is {rule.most}",
+        "least": f"fewer would do; {rule.least} is the least",
+        "most": f"more would be of use; the least of threads, limit and 1000 is {rule.most}",
     }[why]
     return f"{why}: {cpu_ns / _NS_PER_MS:.3g} ms CPU and {io_ns / _NS_PER_MS:.3g} ms I/O a request; {meant}"
 

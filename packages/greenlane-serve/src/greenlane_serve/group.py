@@ -124,9 +124,6 @@ class Group:
     stop_s: float
     boot_s: float = math.inf
     queue_s: float = math.inf
-    # Where its workers are started; None = where we are. Else it is another version beside the application, which is
-    # there for its share: when its workers have all died the application takes that back.
-    directory: str | None = None
     generation: int = 0
     # When its last worker has ended.
     dead_s: float = math.inf
@@ -160,7 +157,7 @@ class Group:
         slot.state, slot.pid = State.EMPTY, 0
         # The last one stays open: a backend without servers refuses at once, while here who has been sent waits at the
         # socket, and others in the queue, until the next worker comes.
-        if before is State.SERVING and (self.directory or self.lives):
+        if before is State.SERVING and self.lives:
             self._shut(slot)
         if not self.lives:
             self.dead_s = min(self.dead_s, now_s)

@@ -8,12 +8,9 @@ that each gets at once. docs/design/0017-serve.md says why.
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -30,15 +27,9 @@ __all__ = [
     "Match",
     "REST",
     "SHARED",
-    "directory_of",
-    "group_of",
     "lanes_of",
     "layout_of",
     "parse",
-    "python_of",
-    "version_groups",
-    "version_of",
-    "without_versions",
 ]
 
 _METHOD_AND_PATH: Final = re.compile(r"([A-Z*?\[\]!-]+) +(/.*|\*.*)")
@@ -175,8 +166,6 @@ class FrontLane:
     at_once: int = 0
     # Routes come into it live, by the map `haproxy.assigned`.
     auto: bool = False
-    # Workers whose places it leaves to others, though they are kept for nobody.
-    leaves: int = 0
 
     @property
     def gate(self) -> str:
@@ -188,32 +177,24 @@ class FrontLane:
 REST = FrontLane("")
 
 
-def lanes_of(settings: ServeSettings) -> tuple[FrontLane, ...]:
+def lanes_of(settings: ServeSettings, *, live: bool = True) -> tuple[FrontLane, ...]:
     """The lanes in the order in which they are tried, without `REST`.
+
+    Args:
+        settings: of the service.
+        live: whether somebody measures routes while the front serves.
 
     Raises:
         SettingsError: a glob that no front can test, a lane whose every request goes to an earlier one, a hard lane
             without workers.
     """
-    lanes = _with_apart(tuple(_lane(lane) for lane in settings.lanes), settings)
+    lanes = tuple(_lane(lane) for lane in settings.lanes)
+    if live and settings.assigns:
+        return (FrontLane(APART, priority=-1, auto=True),)
     for number, lane in enumerate(lanes):
         for earlier in lanes[:number]:
             _refuse_hidden(lane, earlier)
     return lanes
-
-
-def _with_apart(lanes: tuple[FrontLane, ...], settings: ServeSettings) -> tuple[FrontLane, ...]:
-    """Lane `apart` waits last; with `auto_lane` it also leaves one worker to the others, so that any number of
-    heavy requests delays no other."""
-    if not settings.assigns:
-        return lanes
-    if not settings.auto_lane:
-        return (*lanes, FrontLane(APART, priority=-1, auto=True))
-    if all(lane.name != APART for lane in lanes):
-        return (*lanes, FrontLane(APART, priority=-1, auto=True, leaves=1))
-    return tuple(
-        replace(lane, auto=True, leaves=0 if lane.hard else 1) if lane.name == APART else lane for lane in lanes
-    )
 
 
 def _lane(lane: Lane) -> FrontLane:
@@ -253,58 +234,6 @@ def _refuse_hidden(lane: FrontLane, earlier: FrontLane) -> None:
             )  # fmt: skip
 
 
-_VERSION: Final = "version-"
-_READ_VERSIONS: Final = "read the versions"
-
-
-def group_of(version: str) -> str:
-    """The group of its workers, and the front's backend."""
-    return _VERSION + version
-
-
-def version_of(group: str) -> str:
-    """The version of a group; "" = the application itself."""
-    return group.removeprefix(_VERSION) if group.startswith(_VERSION) else ""
-
-
-def version_groups(settings: ServeSettings, shared: int) -> dict[str, int]:
-    """Group -> workers.
-
-    Args:
-        shared: workers of the application itself that are shared.
-
-    Raises:
-        SettingsError: a name that is none, or a directory that is not there.
-    """
-    for name, directory in settings.versions.items():
-        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name):
-            rule = "a name of 1 to 40 of the characters A-Z a-z 0-9 _ . -"
-            raise SettingsError("versions", name, rule, "rename the version", attempted=_READ_VERSIONS)
-        if not os.path.isdir(directory):
-            hint = "check the new version out there, or leave it out"
-            raise SettingsError(
-                f"versions.{name}", directory, "a directory that exists", hint, attempted=_READ_VERSIONS
-            )
-    return {group_of(name): settings.version_workers or shared for name in settings.versions}
-
-
-def directory_of(settings: ServeSettings, group: str) -> str | None:
-    """Where the workers of a group are started; None = here."""
-    version = version_of(group)
-    return os.path.abspath(settings.versions[version]) if version else None
-
-
-def python_of(directory: str | None) -> str:
-    """The interpreter of a directory: its own `.venv`'s where it has one, else ours."""
-    own = Path(directory) / ".venv" / "bin" / "python" if directory else None
-    return str(own) if own is not None and own.exists() else sys.executable
-
-
-def without_versions(settings: ServeSettings) -> ServeSettings:
-    """The application itself: what is beside it on one machine is no matter of a fleet."""
-    return replace(settings, versions={}, version_workers=0, version_header="")
-
-
 #: The group, and the backend, of the workers that every soft lane may use.
 SHARED: Final = "shared"
 #: Requests at once per worker until something is measured, if the settings allow as many: those of a service that only
@@ -318,7 +247,7 @@ class Layout:
 
     # In the order in which they are tried, `REST` last.
     lanes: tuple[FrontLane, ...]
-    # Group -> workers: `shared`, each hard lane, and each other version of the application.
+    # Group -> workers: `shared`, and each hard lane.
     groups: dict[str, int]
 
     def group_of(self, lane: FrontLane) -> str:
@@ -329,22 +258,22 @@ class Layout:
         """Places that a lane may take of its group, with `at_once` requests per worker; all of them = no gate."""
         workers = self.groups[self.group_of(lane)]
         others = 0 if lane.hard else sum(one.processes for one in self.lanes if one is not lane and not one.hard)
-        places = max(1, workers - others - lane.leaves) * at_once
+        places = max(1, workers - others) * at_once
         return min(places, lane.at_once or places)
 
     def gated(self, lane: FrontLane) -> bool:
         """Whether the lane has a queue of its own in front of its group's, because it may not take every place."""
         others = any(one.processes and not one.hard for one in self.lanes if one is not lane)
-        return bool(lane.at_once or lane.leaves) or (others and not lane.hard)
+        return bool(lane.at_once) or (others and not lane.hard)
 
 
-def layout_of(settings: ServeSettings) -> Layout:
-    """The layout of the settings.
+def layout_of(settings: ServeSettings, *, live: bool = True) -> Layout:
+    """The layout of the settings; `live`: see `lanes_of`.
 
     Raises:
         SettingsError: see `lanes_of`; or more workers are kept for lanes than there are.
     """
-    lanes = lanes_of(settings)
+    lanes = lanes_of(settings, live=live)
     workers = settings.workers or max(2, usable_cores())
     kept = sum(lane.processes for lane in lanes)
     if kept >= workers:
@@ -353,7 +282,6 @@ def layout_of(settings: ServeSettings) -> Layout:
         raise SettingsError("workers", workers, rule, hint, attempted="share the workers among the lanes")
     groups = {SHARED: workers - sum(lane.processes for lane in lanes if lane.hard)}
     groups.update({f"lane-{lane.name}": lane.processes for lane in lanes if lane.hard})
-    groups.update(version_groups(settings, groups[SHARED]))
     return Layout((*lanes, REST), groups)
 
 

@@ -51,10 +51,8 @@ class ChildProcess:
         command: Sequence[str],
         *,
         fds: Sequence[int] = (),
-        cwd: str | None = None,
         apart: bool = False,
         err: int | None = None,
-        environ: Mapping[str, str] | None = None,
         account: Account | None = None,
     ) -> None:
         """Start `command` with our environment, stdout, stderr and the descriptors `fds` under the same numbers.
@@ -62,10 +60,8 @@ class ChildProcess:
         Args:
             command: program and arguments.
             fds: descriptors.
-            cwd: its directory; None = ours.
             apart: pipes that are our stdout and stderr are opened again, see `log_pipe`.
             err: its stderr; None = ours.
-            environ: variables besides ours.
             account: the user it runs as; None = ours.
 
         Raises:
@@ -76,7 +72,7 @@ class ChildProcess:
             err = theirs if err is None else err
             self._process = subprocess.Popen(
                 list(command), stdin=subprocess.DEVNULL, stdout=out, stderr=err, pass_fds=fds,
-                preexec_fn=die_with_parent, process_group=0, cwd=cwd, env={**os.environ, **(environ or {})},
+                preexec_fn=die_with_parent, process_group=0,
                 **as_user(account),
             )  # fmt: skip
         self.pid = self._process.pid
@@ -108,14 +104,12 @@ class Children:
         command: Sequence[str],
         *,
         fds: Sequence[int] = (),
-        cwd: str | None = None,
         apart: bool = False,
         err: int | None = None,
-        environ: Mapping[str, str] | None = None,
         account: Account | None = None,
     ) -> ChildProcess:
         """Start one; see `ChildProcess`."""
-        child = ChildProcess(command, fds=fds, cwd=cwd, apart=apart, err=err, environ=environ, account=account)
+        child = ChildProcess(command, fds=fds, apart=apart, err=err, account=account)
         self._running[child.pid] = child
         return child
 

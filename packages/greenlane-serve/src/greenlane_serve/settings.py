@@ -5,7 +5,6 @@ The rules of its live decisions are these settings in the units and under the na
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,8 +15,6 @@ from greenlane.settings.setting import Pattern, declare
 __all__ = ["ApartRule", "AtOnceRule", "ServeSettings"]
 
 _ADDRESS: Final[Pattern] = (r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s/:]*):[0-9]{1,5}|[./][^\s]*", "host:port or a path")
-_MAYBE_HEADER: Final[Pattern] = (r"[A-Za-z0-9-]*", "an HTTP header name of A-Z a-z 0-9 -, or '' for none")
-_SOME_DIRECTORY: Final[Pattern] = (r"[^\0]+", "a directory")
 _PEER: Final[Pattern] = (r"[0-9A-Fa-f.:]+(/[0-9]{1,3})?|unix", "an address, a network such as 10.0.0.0/8, or unix")
 _LOG: Final[Pattern] = (r"(stdout|stderr|/[^\s]+|[^\s/:]+:[0-9]{1,5})?", "stdout, stderr, host:port, a path, or ''")
 _PREFIX: Final[Pattern] = (r"(/[^\s/?#]+)*", "a path such as /shop, without a slash at its end, or '' for none")
@@ -44,23 +41,6 @@ class ServeSettings(Settings):
         0, "Concurrency limit of a worker of `greenlane serve`; 0 = set live, by measurement.",
         low=0, high=4096, reason="It follows from what the requests do, and changes with them.",
     )  # fmt: skip
-    at_once_min: int = declare(
-        1, "Lowest value of `at_once` set by measurement.",
-        low=1, high=4096, reason="A worker that only computes serves one request sooner than two.",
-    )  # fmt: skip
-    at_once_max: int = declare(
-        1000, "Highest value of `at_once` set by measurement; also at most `limit` and, under WSGI, `threads`.",
-        low=1, high=4096, reason="Event streams and long polls: as many as `websockets`. WSGI has `threads`.",
-    )  # fmt: skip
-    auto_lane: bool = declare(
-        False, "`greenlane serve` moves routes that compute for long, and that no lane matches, to the lane `apart`.",
-        reason="It keeps a worker's slots from the heavy routes, so it is opt-in.",
-    )  # fmt: skip
-    auto_last: bool = declare(
-        True, "Without lanes of its own, and with `at_once` set by measurement, `greenlane serve` lets routes that "
-        "compute for long wait last (lane `apart`, nothing reserved).",
-        reason="Under overload, quick requests do not wait behind long ones.",
-    )  # fmt: skip
     queue_s: float = declare(
         30.0, "Queue timeout of `greenlane serve`: a request that has waited this long for a worker is refused with "
         "503.",
@@ -83,10 +63,6 @@ class ServeSettings(Settings):
         "", "User of the workers and the front when root starts `greenlane serve`; '' = they stay root.",
         pattern=_USER, reason="Containers and systemd units start as the right user themselves.",
     )  # fmt: skip
-    env_file: str = declare(
-        "", "File of NAME=value lines: environment variables of the workers of `greenlane serve`, read again at HUP.",
-        pattern=ANY_FILE, reason="systemd and containers set the environment themselves.",
-    )  # fmt: skip
     max_requests: int = declare(
         0, "Requests after which `greenlane serve` replaces a worker (up to a tenth earlier, each worker by chance);"
         " 0 = never.",
@@ -105,26 +81,6 @@ class ServeSettings(Settings):
         choices=("debug", "info", "warning", "error", "critical"),
         reason="Starts and ends are in the parent's log, requests in `access_log`; the application sets up its own.",
     )  # fmt: skip
-    front_threads: int = declare(
-        1, "Threads of the front of `greenlane serve`.",
-        low=1, high=64, reason="One serves some 30,000 requests a second, and shares no idle connections.",
-    )  # fmt: skip
-    direct: bool = declare(
-        False, "Workers of `greenlane serve` accept clients themselves, without a front: ASGI without lanes.",
-        reason="The front's one queue is what keeps light requests from waiting behind heavy ones.",
-    )  # fmt: skip
-    versions: Mapping[str, str] = declare(
-        {}, "Other versions of the application under `greenlane serve`: NAME = the directory that it is loaded from.",
-        pattern=_SOME_DIRECTORY, reason="`greenlane divert route` sends them requests; without it they get none.",
-    )  # fmt: skip
-    version_workers: int = declare(
-        0, "Workers of each of `versions`; 0 = as many as the application's own shared workers.",
-        low=0, high=1024, reason="A version that takes over all requests needs as many.",
-    )  # fmt: skip
-    version_header: str = declare(
-        "", "Request header whose value decides which requests are diverted; '' = each at random.",
-        pattern=_MAYBE_HEADER, reason="Only the service knows what identifies its clients.",
-    )  # fmt: skip
 
     # What clients may do.
 
@@ -136,10 +92,6 @@ class ServeSettings(Settings):
     target_max_bytes: int = declare(
         4000, "Longest request target (path and query) for `greenlane serve`; longer: 414.",
         low=64, high=8000, reason="gunicorn's limit on the request line is 4094.",
-    )  # fmt: skip
-    headers_max: int = declare(
-        100, "Most header lines of a request to `greenlane serve`; more: 431.",
-        low=10, high=1000, reason="As gunicorn and Apache; a browser sends about 20.",
     )  # fmt: skip
     head_max_bytes: int = declare(
         15_360, "Longest request head for `greenlane serve`, request line included; longer: 400.",
@@ -189,10 +141,6 @@ class ServeSettings(Settings):
         False, "Redirect requests on `bind` to https (308), except for the health path.",
         reason="`bind` may serve neighbours that speak plain HTTP on purpose.",
     )  # fmt: skip
-    hsts_s: int = declare(
-        0, "Time for which browsers must use https (Strict-Transport-Security); 0 = the header is not sent.",
-        unit="s", low=0, high=63_072_000, reason="A browser obeys it even after the certificate is gone.",
-    )  # fmt: skip
     metrics_bind: tuple[str, ...] = declare(
         (), "Where `greenlane serve` answers `metrics_path` and health; `metrics_path` is then no longer on `bind`.",
         pattern=_ADDRESS, reason="Most services have one address; a public one should have two.",
@@ -216,8 +164,8 @@ class ServeSettings(Settings):
 
     @property
     def assigns(self) -> bool:
-        """Whether routes go to lane `apart` live: asked for, or with no lanes and no fixed concurrency."""
-        return self.auto_lane or (self.auto_last and not self.lanes and not self.at_once)
+        """Whether routes that compute for long wait last (lane `apart`): no lanes and no fixed concurrency."""
+        return not self.lanes and not self.at_once
 
 
 _NS_PER_MS: Final = 1_000_000
@@ -226,6 +174,8 @@ _APART_MS: Final = 20
 #: Share of the time in which a worker should compute while requests wait: some 1.5 times the knee, 1 + I/O / CPU, which
 #: itself loses 16 to 24 % of the capacity when bursts vary.
 _BUSY: Final = 0.98
+#: Requests at once of a worker that are never exceeded: as many as `websockets`.
+_MOST: Final = 1000
 #: From an answer until the next request is there: two turns of the front's and of the worker's loop. Arbitrary.
 _GAP_MS: Final = 0.2
 #: A second is ten times what one request takes.
@@ -247,13 +197,13 @@ class AtOnceRule:
     @classmethod
     def of(cls, settings: ServeSettings, *, threads: bool) -> AtOnceRule:
         """Translate settings; `threads`: a worker has no more places than threads, or than its `limit`."""
-        bounds = [settings.at_once_max]
+        bounds = [_MOST]
         bounds += [settings.threads] if threads else []
         bounds += [settings.limit] if settings.limit else []
         most = min(bounds)
         return cls(
             busy=_BUSY,
-            least=min(settings.at_once_min, most),
+            least=1,
             most=most,
             gap_ns=round(_GAP_MS * _NS_PER_MS),
             window_ns=_WINDOW_MS * _NS_PER_MS,

@@ -9,50 +9,25 @@ import resource
 import selectors
 import signal
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import SettingsError
 from greenlane_serve.account import Account
 from greenlane_serve.group import Group, Slot, State
-from greenlane_serve.lanes import python_of
 from greenlane_serve.processes import Children, listen
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import Ledger, Sums
 
-__all__ = ["Blocked", "Hung", "Staff", "Stuck", "Worn", "environ_of"]
+__all__ = ["Blocked", "Hung", "Staff", "Stuck", "Worn"]
 
-_READ: Final = "read the workers' environment"
 _READY_BYTES: Final = 64
 _REQUEST_BYTES: Final = 1 << 20
 _REFUSAL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: %d\r\nContent-Length: 18\r\nContent-Type: text/plain\r\n"
     b"Connection: close\r\n\r\nno worker in time\n"
 )
-
-
-def environ_of(file: str) -> dict[str, str]:
-    """The variables of a file of lines `NAME=value`; comments begin with `#`, quotes around a value are left out.
-
-    Raises:
-        SettingsError: it cannot be read, or a line is none.
-    """
-    hint = "write a line NAME=value for each variable"
-    try:
-        lines = Path(file).read_text().splitlines() if file else []
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError("env_file", file, f"a file that can be read ({error})", hint, attempted=_READ) from None
-    environ: dict[str, str] = {}
-    for number, line in enumerate(map(str.strip, lines), 1):
-        if line and not line.startswith("#"):
-            name, equals, value = line.removeprefix("export ").partition("=")
-            if not equals or not name.strip().isidentifier():
-                raise SettingsError(f"{file}, line {number}", name, "NAME=value", hint, attempted=_READ)
-            value = value.strip()
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
-            environ[name.strip()] = value[1:-1] if quoted else value
-    return environ
 
 
 class Staff:
@@ -80,21 +55,15 @@ class Staff:
         self._application = application
         self._kind = kind
         self._sockets: dict[Path, socket.socket] = {}
-        self._public: dict[Path, Sequence[socket.socket]] = {}  # by the folder of a line-up
         self._pipes: dict[int, int] = {}  # read end -> pid of the worker that will say so
         self._ledgers: dict[int, Ledger] = {}
         self._number = 0
         #: Variables that workers get beside ours.
-        self.environ: Mapping[str, str] = {}
         # Workers have the read end: it ends when we do, however that comes.
         self._alive = os.pipe2(os.O_CLOEXEC)
 
-    def seat(self, group: Group, public: Sequence[socket.socket] = ()) -> None:
-        """Listen for every slot of a group. The sockets are ours, so that no client is refused while workers change.
-
-        `public`: where its workers accept clients themselves; none = they serve the front on their slots' sockets.
-        """
-        self._public[group.folder] = public
+    def seat(self, group: Group) -> None:
+        """Listen for every slot of a group. The sockets are ours, so that no client is refused while workers change."""
         for slot in group.slots:
             (self._sockets[slot.socket],) = listen([str(slot.socket)])
             self._sockets[slot.socket].setblocking(False)
@@ -109,19 +78,17 @@ class Staff:
     def start(self, group: Group, slot: Slot) -> int:
         """Start a worker on the slot; its pid."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-        sockets = [one.fileno() for one in self._public[group.folder] or [self._sockets[slot.socket]]]
+        listener = self._sockets[slot.socket].fileno()
         ledger = Ledger()
         self._number += 1
         command = [
-            python_of(group.directory), "-m", "greenlane_serve.worker", self._kind, self._application,
-            ",".join(map(str, sockets)), str(slot.socket), str(self._number), str(write_fd), str(ledger.fd),
+            sys.executable, "-m", "greenlane_serve.worker", self._kind, self._application,
+            str(listener), str(slot.socket), str(self._number), str(write_fd), str(ledger.fd),
             str(self._alive[0]), str(group.stop_s),
         ]  # fmt: skip
         try:
-            fds = (write_fd, *sockets, ledger.fd, self._alive[0])
-            child = self._children.start(
-                command, fds=fds, cwd=group.directory, environ=self.environ, account=self._account
-            )
+            fds = (write_fd, listener, ledger.fd, self._alive[0])
+            child = self._children.start(command, fds=fds, account=self._account)
         except BaseException:
             ledger.close()
             os.close(read_fd)

@@ -64,8 +64,7 @@ class Lineup:
     def is_as(self, settings: ServeSettings, layout: Layout, places: Places, trust: Trust, folder: Path) -> bool:
         """Whether the front would be told the same under these."""
         had = self.settings
-        told = (addresses_of(settings), settings.versions, layout.groups)
-        if told != (addresses_of(had), had.versions, self.layout.groups):
+        if (addresses_of(settings), layout.groups) != (addresses_of(had), self.layout.groups):
             return False
         certificates = len(files_of(settings))
         there = Lineup(settings, layout, places, self.listeners, self.groups, trust, certificates)
@@ -92,10 +91,9 @@ class Lineup:
             alive_path=settings.alive_path, account=account_of(settings.user),
             trust=self.trust, global_lines=global_lines(settings),
             health_path=settings.health_path, metrics_path=settings.metrics_path,
-            life={name: whole or group.lives for name, group in self.groups.items() if not group.directory},
+            life={name: whole or group.lives for name, group in self.groups.items()},
             queue_s=settings.queue_s, head_timeout_s=settings.head_timeout_s,
-            retry_after_s=settings.retry_after_s, connections=_connections(), threads=settings.front_threads,
-            version_header=settings.version_header,
+            retry_after_s=settings.retry_after_s, connections=_connections(),
             gates_before=[gate for gate in gates_before if gate not in self.gates],
         )  # fmt: skip
 

@@ -23,21 +23,20 @@ from itertools import chain
 from typing import Final
 
 from greenlane.errors import GreenlaneError, ServeError
-from greenlane_serve import diversion, folders
+from greenlane_serve import folders
 from greenlane_serve.account import account_of
 from greenlane_serve.certificate import Renewal, files_of
-from greenlane_serve.direct import NoFront, check
 from greenlane_serve.group import Group, Slot, State, ending
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.front import Doorkeeper, Haproxy, Said
-from greenlane_serve.lanes import Layout, directory_of, layout_of
+from greenlane_serve.lanes import Layout, layout_of
 from greenlane_serve.places import Places
 from greenlane_serve.processes import Children, Notify, Signals, activated, listen_also
 from greenlane_serve.readers import SlowReaders
 from greenlane_serve.rounds import Rounds
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, Worn, environ_of
+from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, Worn
 from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
 from greenlane_serve.worker.ledger import Sums
@@ -79,7 +78,7 @@ class Tree:
         self._lineup: Lineup | None = None
         self._lineups = 0
         self.reloads = 0
-        self._program = "" if self.settings.direct else found.found()
+        self._program = found.found()
         self._version = version(_PACKAGE)
         self._notify = Notify()
         self._children = Children()
@@ -95,8 +94,8 @@ class Tree:
         self._renewing = False
         #: What is looked at by the clock while the service runs. Append before `run`.
         self._renewal = Renewal()
-        looped = kind == "asgi" and not self.settings.direct
-        self.rounds = Rounds([Hung(), Stuck(), Worn(), SlowReaders(), self._renewal, *([Blocked()] if looped else [])])
+        looped = [Blocked()] if kind == "asgi" else []
+        self.rounds = Rounds([Hung(), Stuck(), Worn(), SlowReaders(), self._renewal, *looped])
 
     # -- life
 
@@ -115,17 +114,13 @@ class Tree:
             stack.callback(folders.withdraw, self.folder)
             if self._account is not None:
                 self.folder.chmod(0o711)  # their sockets are below
-            diversion.lay(self.folder)
             self._signals = Signals(_WATCHED)
             stack.callback(self._signals.close)
             self._selector.register(self._signals.fd, selectors.EVENT_READ)
             self._said = Said()
             stack.callback(self._said.close)
             self._selector.register(self._said.fd, selectors.EVENT_READ)
-            self.front = (
-                NoFront(self.folder) if self.settings.direct
-                else Haproxy(self._program, self.folder, self._children.start, self._said.write_fd)
-            )  # fmt: skip
+            self.front = Haproxy(self._program, self.folder, self._children.start, self._said.write_fd)
             self._doorkeeper = Doorkeeper(self.front, self.say, self._reap)
             stack.callback(self._kill_all)
             self._succession.begin(self._made(self.settings, self.layout, self.places, listeners), 0.0)
@@ -161,7 +156,7 @@ class Tree:
     def _tell_life(self) -> None:
         """What health is answered by."""
         for name, group in self.groups.items():
-            if not group.directory and self._life.get(name) is not group.lives:
+            if self._life.get(name) is not group.lives:
                 self._life[name] = group.lives
                 self._doorkeeper.live(name, lives=group.lives)
 
@@ -214,9 +209,6 @@ class Tree:
         self, settings: ServeSettings, layout: Layout, places: Places, listeners: Mapping[str, socket.socket]
     ) -> Lineup:
         trust = trust_of(settings, self._kind)
-        if settings.direct:
-            check(settings, self._kind)
-        self._staff.environ = environ_of(settings.env_file)
         self._renewal.take(settings, self.folder)
         self._lineups += 1
         folder = self.folder / str(self._lineups)
@@ -224,20 +216,11 @@ class Tree:
         if self._account is not None:
             self._account.give(folder)
         groups = {
-            name: Group(
-                name,
-                workers,
-                folder,
-                self,
-                settings.stop_s,
-                settings.boot_s,
-                settings.queue_s,
-                directory=directory_of(settings, name),
-            )
+            name: Group(name, workers, folder, self, settings.stop_s, settings.boot_s, settings.queue_s)
             for name, workers in layout.groups.items()
         }
         for group in groups.values():
-            self._staff.seat(group, list(listeners.values()) if settings.direct else ())
+            self._staff.seat(group)
         return Lineup(settings, layout, places, listeners, groups, trust, len(files_of(settings)))
 
     def _take_over(self, now_s: float) -> None:
@@ -256,7 +239,6 @@ class Tree:
             lineup.settings, lineup.layout, lineup.places, lineup.groups,
         )  # fmt: skip
         self._lineup = lineup
-        diversion.keep(self.folder, lineup.settings.versions)
         if before is not None:
             self._succession.leave(before, now_s + before.settings.stop_s)
             for address in set(before.listeners) - set(lineup.listeners):
@@ -366,17 +348,14 @@ class Tree:
                      f"stay {self._version} until the service is started again")  # fmt: skip
         try:
             settings = self._read()
-            for name in ("direct", "user"):
-                if (value := getattr(settings, name)) != getattr(self.settings, name):
-                    raise ServeError("read the settings again", name=name, value=value,
-                                     rule="as it was at the start", hint="start the service again")  # fmt: skip
+            if settings.user != self.settings.user:
+                raise ServeError("read the settings again", name="user", value=settings.user,
+                                 rule="as it was at the start", hint="start the service again")  # fmt: skip
             layout = layout_of(settings)
             places = self.places.followed_by(settings, layout.groups)
             self._drop_coming(now_s)
             if here.is_as(settings, layout, places, trust_of(settings, self._kind), self.folder):
-                environ = environ_of(settings.env_file)
                 self._renewal.take(settings, self.folder)
-                self._staff.environ = environ
                 self._renew(here, settings)
                 return
             lineup = self._made(settings, layout, places, listen_also(addresses_of(settings), here.listeners))

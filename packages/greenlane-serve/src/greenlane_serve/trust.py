@@ -26,7 +26,6 @@ class Trust:
     proxy_protocol: bool = False
     # Limits of a request; 0 = none.
     target_max_bytes: int = 4000
-    headers_max: int = 100
     head_max_bytes: int = 15_360
     body_max_bytes: int = 0
     # Longest wait for a body, or for the part of it that fits the front's buffer; 0 = a worker waits.
@@ -44,8 +43,6 @@ class Trust:
     deadline_headers: tuple[str, ...] = ()
     # Clear requests are redirected to https, except the path "" = none.
     redirect: bool = False
-    # Of Strict-Transport-Security; 0 = none.
-    hsts_s: int = 0
     # "" = none.
     access_log: str = ""
     access_log_format: str = "json"
@@ -69,7 +66,6 @@ def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
         unix=_UNIX in settings.trusted_proxies,
         proxy_protocol=settings.proxy_protocol,
         target_max_bytes=settings.target_max_bytes,
-        headers_max=settings.headers_max,
         head_max_bytes=settings.head_max_bytes,
         body_max_bytes=round(settings.body_max_mb * 1e6),
         body_wait_s=settings.body_timeout_s if settings.body_first else 0.0,
@@ -81,7 +77,6 @@ def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
         due=kind == "asgi" and (bool(settings.trusted_proxies) or any(lane.deadline_ms for lane in settings.lanes)),
         deadline_headers=tuple(name.lower() for name in settings.deadline_headers),
         redirect=settings.tls_redirect,
-        hsts_s=settings.hsts_s,
         access_log=settings.access_log,
         access_log_format=settings.access_log_format,
         request_id_header=settings.request_id_header.lower(),
@@ -109,7 +104,7 @@ def _check_together(settings: ServeSettings) -> None:
     if settings.tls_bind and not settings.tls_certificate:
         hint = 'set tls_certificate = "fullchain.pem"'
         raise SettingsError("tls_certificate", "", "a certificate for tls_bind", hint, attempted=_ATTEMPT)
-    for name in ("tls_certificate", "tls_key", "tls_redirect", "hsts_s"):
+    for name in ("tls_certificate", "tls_key", "tls_redirect"):
         if getattr(settings, name) and not settings.tls_bind:
             hint = 'set tls_bind = ["0.0.0.0:443"], or leave it out'
             raise SettingsError(name, getattr(settings, name), "nothing without tls_bind", hint, attempted=_ATTEMPT)

@@ -19,7 +19,7 @@ from greenlane_serve.settings import ServeSettings
 from tests import child
 from tests.servers.server import find
 
-SETTINGS = ServeSettings(workers=3, auto_lane=True, lanes=(Lane("bikes", match=("/bikes*",)),))
+SETTINGS = ServeSettings(workers=3)
 
 
 def lane_of(rows: list[tuple[str, str]], request: str) -> str:
@@ -49,18 +49,6 @@ def test_what_the_front_cannot_tell_stays_where_it_is(route: str) -> None:
     assert assigned(APART, [route], []) == []
 
 
-def test_lane_apart_leaves_a_worker_to_the_rest_and_may_be_said_more_of() -> None:
-    layout = layout_of(SETTINGS)
-    bikes, apart, rest = layout.lanes
-    assert (apart.name, apart.auto, rest.name) == (APART, True, "")
-    assert [layout.gated(lane) for lane in (bikes, apart, rest)] == [False, True, False]
-    assert layout.most(apart, 4) == 8
-    own = Lane(APART, match=("/report",), kind="hard", processes=1, priority=-7)
-    (lane,) = lanes_of(ServeSettings(auto_lane=True, lanes=(own,)))
-    assert (lane.auto, lane.leaves, lane.hard, lane.priority) == (True, 0, True, -7)
-    assert layout_of(ServeSettings(workers=1, auto_lane=True)).most(apart, 4) == 4, "there is only one to share"
-
-
 @pytest.mark.system
 def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None:
     layout = layout_of(SETTINGS)
@@ -85,10 +73,8 @@ def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None
 
 
 def test_a_worker_knows_the_lane_apart() -> None:
-    assert SETTINGS.lane_names() == ["bikes", APART]
-    assert SETTINGS.assigns and ServeSettings().assigns
-    assert not ServeSettings(auto_last=False).assigns and not ServeSettings(at_once=2).assigns
-    assert ServeSettings(auto_lane=True, lanes=(Lane(APART, match=("/x",)),)).lane_names() == [APART]
+    assert ServeSettings().assigns and not ServeSettings(at_once=2).assigns
+    assert ServeSettings(lanes=(Lane("bikes", match=("/bikes*",)),)).lane_names() == ["bikes", APART]
     assert ServeSettings().lane_names() == [APART]
 
 
@@ -98,5 +84,6 @@ def test_without_lanes_what_computes_waits_last_and_nothing_is_kept_from_it() ->
     assert (lane.name, lane.priority, lane.auto) == (APART, -1, True)
     assert layout.most(lane, 5) == 20 and not layout.gated(lane)
     named = (Lane("bikes", match=("/bikes*",), priority=1),)
-    for other in (ServeSettings(lanes=named), ServeSettings(at_once=1), ServeSettings(auto_last=False)):
+    for other in (ServeSettings(lanes=named), ServeSettings(at_once=1)):
         assert all(not lane.auto for lane in lanes_of(other)), "somebody has said who goes first, or nobody measures"
+    assert lanes_of(ServeSettings(), live=False) == ()

@@ -7,16 +7,16 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Iterator
-from types import FrameType, SimpleNamespace
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
-from greenlane_serve.worker.entry import Behind, Direct
+from greenlane_serve.worker.entry import Behind
 from greenlane_serve.worker.ledger import Ledger
-from greenlane_serve.worker.protocol import _NO_HEAD, LateClients, protocol
+from greenlane_serve.worker.protocol import _NO_HEAD, protocol
 
 CLOCKS = {"monotonic", "monotonic_ns", "time_ns", "thread_time_ns", "perf_counter_ns"}
 HEADERS = [(b"host", b"a"), (b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-proto", b"https"),
@@ -103,14 +103,6 @@ def test_a_request_behind_the_front_costs_few_calls_and_reads_no_clock(tallied: 
     assert tallied.counted() == 1
 
 
-def test_without_a_front_it_costs_still_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GREENLANE_CONFIG", "")
-    python, native, said = calls(Direct(app, Bounds(), ""))
-    assert len([name for name in python if name not in ("app", "Cycle.send")]) <= 6, python
-    assert not CLOCKS & set(native)
-    assert said == b" http"  # nobody is believed
-
-
 def test_once_one_brings_a_deadline_what_the_others_take_is_noted(tallied: Tallied) -> None:
     assert "served" not in calls(tallied.entry)[1]
     assert calls(tallied.entry, (b"grpc-timeout", b"10S"))[2] == b"1.2.3.4 https"
@@ -140,50 +132,8 @@ def test_tasks_are_looked_at_only_while_a_request_is_sampled(tallied: Tallied) -
     assert tallied.counted() == 2
 
 
-class Connection:
-    """As uvicorn's protocol on httptools, after an answer or before the first request."""
-
-    timeout_keep_alive_task = None
-
-    def __init__(self, headers: Any, *, answered: bool) -> None:
-        self.headers = headers
-        self.cycle = SimpleNamespace(response_complete=True) if answered else None
-        self.written: list[bytes] = []
-        self.closed = False
-        self.transport = self
-
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def test_idle_connections_end_without_a_word_and_late_heads_with_one() -> None:
-    late = LateClients(10.0, 5.0)
-    idle, begun, silent = (
-        Connection(_NO_HEAD, answered=True),
-        Connection([], answered=True),
-        Connection(None, answered=False),
-    )
-    for now_s in (0.0, 4.0, 6.0):
-        late.look([idle, begun, silent], now_s)
-    assert (idle.closed, idle.written, begun.closed, silent.closed) == (True, [], False, False)
-    late.look([begun, silent], 11.0)
-    assert begun.closed and silent.closed
-    assert begun.written == silent.written and begun.written[0].startswith(b"HTTP/1.1 408 ")
-
-
-def test_a_connection_that_goes_on_is_not_idle() -> None:
-    late, one = LateClients(10.0, 5.0), Connection(_NO_HEAD, answered=True)
-    for now_s in range(0, 60, 4):
-        late.look([one], float(now_s))
-        one.cycle = SimpleNamespace(response_complete=True)  # another request, answered
-    assert not one.closed
-
-
 def test_a_trailer_is_part_of_nothing() -> None:
     pytest.importorskip("httptools")
-    assert isinstance(protocol(front=True), type)
+    assert isinstance(protocol(), type)
     _NO_HEAD.append((b"x-forwarded-proto", b"https"))
     assert _NO_HEAD == deque()

@@ -20,8 +20,8 @@ CLUSTER = kubernetes.Cluster("shop", "shop:app", "registry/shop:7", "")
 # Values that no rule of the declaration tells: another one than the default, with what it needs beside it.
 OTHER: dict[str, Any] = {
     "bind": ("0.0.0.0:81",), "metrics_bind": ("0.0.0.0:82",), "tls_bind": ("0.0.0.0:443",), "tls_certificate": "/a.pem",
-    "tls_key": "/b.pem", "tls_min_version": "1.3", "user": "shop", "env_file": "/env", "versions": {"next": "/next"},
-    "version_header": "x-client", "trusted_proxies": ("10.0.0.0/8",), "access_log": "stdout", "alive_path": "/alive",
+    "tls_key": "/b.pem", "tls_min_version": "1.3", "user": "shop",
+    "trusted_proxies": ("10.0.0.0/8",), "access_log": "stdout", "alive_path": "/alive",
     "request_id_header": "x-id", "health_path": "/healthz", "metrics_path": "/measured", "deadline_headers": ("x-due",),
     "placements": {"a:b": "process"}, "auto_placements": ("thread",), "cluster_address": "local",
     "process_warm_up": "a:b", "deadline_out_header": "x-left", "control_dir": "/control", "record_folder": "/record",
@@ -30,7 +30,7 @@ OTHER: dict[str, Any] = {
 TLS = {"tls_bind": ("0.0.0.0:443",), "tls_certificate": "/a.pem"}
 BESIDE: dict[str, dict[str, Any]] = {
     "metrics_bind": {"alive_path": "/alive"}, "proxy_protocol": {"trusted_proxies": ("10.0.0.0/8",)},
-    **dict.fromkeys(("tls_bind", "tls_certificate", "tls_key", "tls_redirect", "hsts_s"), TLS),
+    **dict.fromkeys(("tls_bind", "tls_certificate", "tls_key", "tls_redirect"), TLS),
     "access_log_format": {"access_log": "stdout"},
 }  # fmt: skip
 # A pod says these itself.
@@ -79,7 +79,7 @@ def test_every_setting_is_carried_left_to_the_servers_or_refused_by_name(target:
     assert found["refused"] == sorted(REFUSED[target])
     assert set(found["refused"]) <= set(NAMES)
     if target == "kubernetes":
-        assert set(found["servers"]) == PODS_OWN - {"workers"} | {"version_workers", "version_header"}
+        assert set(found["servers"]) == PODS_OWN - {"workers"}
     else:
         assert found["carried"] == sorted(CARRIED[target])
 

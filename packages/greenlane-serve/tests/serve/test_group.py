@@ -191,18 +191,6 @@ def test_the_last_one_that_hangs_stays_open() -> None:
     assert acts.open_slots == {"w2"}
 
 
-def test_a_version_gets_nothing_while_none_of_its_workers_lives() -> None:
-    """The application's last worker stays open, since clients wait for the next one; a version's share goes back."""
-    for directory, stays in ((None, True), ("/srv/next", False)):
-        acts = Acts()
-        group = Group("version-next", 1, Path("/run"), acts, stop_s=5.0, directory=directory)
-        group.step(0.0)
-        (slot,) = group.of(State.BOOTING)
-        group.ready(slot.pid, 0.0)
-        group.died(slot.pid, -9, 1.0)
-        assert (slot.name in acts.open_slots) is stays
-
-
 def test_a_boot_that_lasts_too_long_says_where_it_stands_and_is_killed_and_counts_as_a_death() -> None:
     group, acts = served(1)
     group.boot_s = 5.0

@@ -59,7 +59,7 @@ def test_what_computes_comes_one_by_one_and_says_why(tmp_path: Path) -> None:
 
 
 def test_a_number_that_stays_gets_the_latest_reason_and_the_front_is_left_alone(tmp_path: Path) -> None:
-    service = looked(ServeSettings(at_once_max=1), tmp_path, worked(40, 40.0, 0.0), worked(40, 50.0, 0.0))
+    service = looked(ServeSettings(threads=1), tmp_path, worked(40, 40.0, 0.0), worked(40, 50.0, 0.0))
     assert service.told == []
     assert service.places.sets[SHARED].why.startswith("most: 4")
 
@@ -79,15 +79,12 @@ def test_what_only_waits_gets_room(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "number", "word"),
     [
-        (ServeSettings(at_once_min=3), 3, "least"),
-        (ServeSettings(at_once_min=3, at_once_max=2), 2, "most"),
-        (ServeSettings(threads=5, at_once_min=5), 5, "most"),
-        (ServeSettings(limit=4, at_once_min=4), 4, "most"),
+        (ServeSettings(threads=5), 5, "most"),
+        (ServeSettings(limit=4), 4, "most"),
     ],
 )
 def test_settings_bound_it(settings: ServeSettings, number: int, word: str, tmp_path: Path) -> None:
-    computes = worked(40, 40.0, 0.0) if word == "least" else worked(2000, 1.0, 500.0)
-    chosen = looked(settings, tmp_path, *[computes] * 6).places.sets[SHARED]
+    chosen = looked(settings, tmp_path, *[worked(2000, 1.0, 500.0)] * 6).places.sets[SHARED]
     assert (chosen.at_once, word_of(chosen.why)) == (number, word)
 
 

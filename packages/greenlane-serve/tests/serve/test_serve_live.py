@@ -28,7 +28,6 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 APPS_OF = {"wsgi": "mixed", "asgi": "looped"}
 SETTINGS = """
 workers = 2
-auto_lane = true
 metrics_path = "/metrics"
 control_dir = "{folder}/c"
 """
@@ -95,7 +94,7 @@ def test_it_measures_assigns_and_tells(served: Served) -> None:
     assert re.fullmatch(r"model: [\d.]+ ms CPU and [\d.]+ ms I/O a request; this many keep a worker busy", group["why"])
     assert [row["route"] for row in seen["routes"]] == ["GET /burn"]
     lanes = {row["lane"]: row for row in seen["lanes"]}
-    assert lanes["apart"]["places"] == group["at_once"], "one worker's are left to the rest"
+    assert lanes["apart"]["places"] == 2 * group["at_once"], "nothing is kept from it"
     assert lanes["(rest)"]["in_progress"] is None
     assert {row["pid"] for row in seen["workers"]} == set(served.workers())
     at_once = {row.at_once for row in served.runtime.rows("shared") if row.server != "BACKEND"}

@@ -126,17 +126,3 @@ def test_the_state_is_in_the_runtime_directory_and_found_there(tmp_path: Path) -
         assert list(run.glob("*")) in ([], [run / f"greenlane-{os.getuid()}"])
     finally:
         subprocess.run(["rm", "-rf", str(run)], check=True)
-
-
-def test_workers_get_the_variables_of_the_file_as_it_is_at_each_reload(tmp_path: Path) -> None:
-    def given() -> set[bytes]:
-        found = (Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in served.workers())
-        return {one for words in found for one in words if one.startswith(b"SHOP=")}
-
-    file = tmp_path / "env"
-    file.write_text("SHOP=one\n")
-    with Served(tmp_path, "held:app", f'workers = 1\nenv_file = "{file}"\n') as served:
-        assert given() == {b"SHOP=one"}
-        file.write_text("SHOP=two\n")
-        served.reload()()
-        until(lambda: given() == {b"SHOP=two"})

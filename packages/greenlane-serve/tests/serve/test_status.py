@@ -25,7 +25,7 @@ LANES = (
     Lane("light", match=("/light",), processes=1, priority=5),
     Lane("mine", match=("/mine",), kind="hard", processes=1, deadline_ms=250),
 )
-SETTINGS = ServeSettings(workers=4, at_once=2, lanes=LANES, auto_lane=True)
+SETTINGS = ServeSettings(workers=4, at_once=2, lanes=LANES)
 
 
 def row(backend: str, server: str, *, current: int = 0, queued: int = 0, requests: int = 0, queue_ms: int = 0) -> Row:
@@ -62,9 +62,8 @@ def test_each_queue_is_counted_where_it_is(tmp_path: Path) -> None:
     assert (shared["serving"], shared["workers"], shared["at_once"], shared["by"]) == (1, 3, 2, "setting")
     assert (mine["serving"], mine["in_progress"], mine["answers"]["2xx"]) == (0, 0, 0)
     lanes = {one["lane"]: one for one in status["lanes"]}
-    assert list(lanes) == ["light", "mine", "apart", "(rest)"]
+    assert list(lanes) == ["light", "mine", "(rest)"]
     assert (lanes["(rest)"]["places"], lanes["(rest)"]["in_progress"], lanes["(rest)"]["waiting"]) == (4, 4, 4)
-    assert (lanes["apart"]["places"], lanes["apart"]["in_progress"]) == (2, None), "the front does not tell of it"
     assert (lanes["light"]["reserved"], lanes["light"]["in_progress"]) == (1, None), "it waits in the group's queue"
     assert lanes["mine"]["kind"] == "hard" and lanes["mine"]["group"] == "lane-mine"
     serving, boots = status["workers"]

@@ -27,7 +27,7 @@ from tests.servers.server import find
 ALL = Trust(
     networks=("10.0.0.0/8", "2001:db8::/32"), unix=True, proxy_protocol=True, body_max_bytes=1_000_000, http2=False,
     client_connections=100, websockets=1000, redirect=True,
-    hsts_s=60, access_log="stdout", request_id_header="x-request-id",
+    access_log="stdout", request_id_header="x-request-id",
     head_max_bytes=32_000, due=True, deadline_headers=("x-due", "grpc-timeout"),
 )  # fmt: skip
 
@@ -42,7 +42,6 @@ ALL = Trust(
         ({"tls_bind": ("127.0.0.1:443",)}, "tls_certificate=''"),
         ({"tls_certificate": "a.pem"}, "tls_certificate='a.pem', expected nothing without tls_bind"),
         ({"tls_redirect": True}, "tls_redirect=True"),
-        ({"hsts_s": 60}, "hsts_s=60, expected nothing without tls_bind"),
         ({"access_log_format": "combined"}, "access_log_format='combined', expected nothing without access_log"),
         ({"bind": ()}, "bind=.*at least one"),
     ],

@@ -42,11 +42,6 @@ DEVIATES = {
         "absolute form", "CONNECT", "target with a fragment", "no Host", "length with more than",
         "coding: gzip, chunked", "target over the limit", "body over the limit", "half a",
     ),
-    "direct": (
-        "HTTP/2.0 in words", "absolute form", "asterisk form", "target ", "no Host", "Host twice", "CONNECT", "header",
-        "length with more than", "coding: ", "chunked in HTTP/1.0", "chunk: space before", "upgrade with a body",
-        "body over", "half a", "octet 85 before a coding", "octet a0 before a coding",
-    ),
     "haproxy": (),
     # It passes over header lines that are none. HTTP/1.0 without Host is refused behind it.
     "nginx": ("absolute form", "no colon", "name that is no token", "octet", "HTTP/1.0", "version HTTP/1.01"),
@@ -76,7 +71,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="module", params=["worker", "direct", *FRONTS])
+@pytest.fixture(scope="module", params=["worker", *FRONTS])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     name, folder = request.param, tmp_path_factory.mktemp(request.param)
     if name in FRONTS:
@@ -86,7 +81,7 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             until(lambda: b" 200 " in talk(port, END)[:20])
             yield Place(name, behind.folder, port)
     else:
-        with (worker if name == "worker" else direct)(folder) as port:
+        with worker(folder) as port:
             yield Place(name, folder, port)
 
 
@@ -101,14 +96,6 @@ def worker(folder: Path) -> Iterator[int]:
         process.wait_output("Booting worker")
         process.wait_port(port)
         yield port
-
-
-@contextlib.contextmanager
-def direct(folder: Path) -> Iterator[int]:
-    """uvicorn with our entry, and nothing before it."""
-    settings = "workers = 2\ndirect = true\nhead_timeout_s = 0.6\nbody_timeout_s = 0.6\nbody_max_mb = 0.1\n"
-    with Served(folder, "seen:asgi", settings, "--kind", "asgi") as served:
-        yield served.port
 
 
 def test_every_message_is_read_in_one_way_and_answered(place: Place) -> None:

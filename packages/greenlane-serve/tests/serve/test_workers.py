@@ -12,7 +12,6 @@ import pytest
 from greenlane.errors import ServeError, SettingsError
 from greenlane_serve.cli.serve import Watch
 from greenlane_serve.processes import Notify, listen
-from greenlane_serve.staff import environ_of
 from greenlane_serve.worker.application import kind_of, load, parts
 
 
@@ -37,18 +36,6 @@ def test_an_application_may_be_what_a_factory_gives(tmp_path: Path, monkeypatch:
     assert load("factory_of_ours:create()") is print
     with pytest.raises(SettingsError, match="expected something that can be called, not NoneType"):
         load("factory_of_ours:nothing()")
-
-
-def test_the_variables_of_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "env"
-    file.write_text("# ours\nONE=1\n\nexport TWO = 'a b=c'\nEMPTY=\n")
-    assert environ_of(str(file)) == {"ONE": "1", "TWO": "a b=c", "EMPTY": ""}
-    assert environ_of("") == {}
-    file.write_text("ONE=1\nno variable\n")
-    with pytest.raises(SettingsError, match="line 2"):
-        environ_of(str(file))
-    with pytest.raises(SettingsError, match="a file that can be read"):
-        environ_of(str(tmp_path / "none"))
 
 
 def test_the_kind_of_an_application() -> None:

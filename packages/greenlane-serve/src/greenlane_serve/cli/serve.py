@@ -27,7 +27,6 @@ from greenlane_serve.folders import with_control
 from greenlane_serve.live import Live
 from greenlane_serve.processes import as_user
 from greenlane_serve.settings import ServeSettings
-from greenlane_serve.staff import environ_of
 from greenlane_serve.tree import Tree
 from greenlane_serve.worker.application import KINDS, parts
 
@@ -35,8 +34,8 @@ __all__ = ["COMMAND", "Watch"]
 
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",
-    "auto_lane", "auto_last", "health_path", "queue_s", "stop_s", "boot_s", "hung_after_s", "control_dir",
-    "user", "direct", "env_file", "max_requests", "max_memory_mb", "root_path", "log_level",
+    "health_path", "queue_s", "stop_s", "boot_s", "hung_after_s", "control_dir",
+    "user", "max_requests", "max_memory_mb", "root_path", "log_level",
 )  # fmt: skip
 #: What a worker runs for each kind of application.
 _SERVERS: Final = {"wsgi": "gunicorn", "asgi": "uvicorn"}
@@ -95,13 +94,10 @@ def _kind(application: str, settings: ServeSettings) -> tuple[str, int]:
     Returns:
         The kind, and 0; or an exit code, of a name that is none.
     """
-    environ = {**os.environ, **environ_of(settings.env_file)}
     account = account_of(settings.user)
     read_fd, write_fd = os.pipe()
     command = [sys.executable, "-m", "greenlane_serve.worker", "kind", application, str(write_fd)]
-    done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False, env=environ, **as_user(account)
-    )
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, pass_fds=(write_fd,), check=False, **as_user(account))
     os.close(write_fd)
     with os.fdopen(read_fd) as answer:
         kind = answer.read() if done.returncode == 0 else ""

@@ -16,13 +16,12 @@ from greenlane_serve.settings import ServeSettings
 __all__ = ["CARRIED", "REFUSED", "refuse"]
 
 _TLS: Final = dict.fromkeys(
-    ("tls_bind", "tls_certificate", "tls_key", "tls_min_version", "tls_redirect", "hsts_s"),
+    ("tls_bind", "tls_certificate", "tls_key", "tls_min_version", "tls_redirect"),
     "end TLS before it, and leave these out of the settings that it is exported from",
 )
 _FRONTS: Final = {
     **_TLS,
     "proxy_protocol": "the servers would expect it of this front, which does not speak it to them",
-    "direct": "servers without a front of their own believe no proxy; start them without direct",
 }
 #: Target -> setting that it cannot do, why, or what to do. The others are carried, or the servers' own.
 REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
@@ -36,7 +35,6 @@ REFUSED: Final[Mapping[str, Mapping[str, str]]] = {
     "kubernetes": {
         **_TLS,
         "user": "pods start as no root; the image names their user",
-        "versions": "make a Deployment of each version",
     },
 }
 _REQUESTS: Final = ("trusted_proxies", "head_max_bytes", "body_max_mb", "head_timeout_s", "body_timeout_s",
@@ -44,9 +42,9 @@ _REQUESTS: Final = ("trusted_proxies", "head_max_bytes", "body_max_mb", "head_ti
 #: Target -> settings that its file has. Lanes are in all of them.
 CARRIED: Final[Mapping[str, tuple[str, ...]]] = {
     "haproxy": (*_REQUESTS, "workers", "at_once", "queue_s", "retry_after_s", "health_path", "target_max_bytes",
-                "headers_max", "body_first", "websockets", "http2", "access_log", "access_log_format", "front_threads"),
+                "body_first", "websockets", "http2", "access_log", "access_log_format"),
     "nginx": _REQUESTS,
-    "envoy": ("health_path", "headers_max", "head_max_bytes", "head_timeout_s", "http2", "deadline_headers",
+    "envoy": ("health_path", "head_max_bytes", "head_timeout_s", "http2", "deadline_headers",
               "request_id_header"),
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from greenlane_serve.export.carried import refuse
 from greenlane_serve.export.instances import Fleet, Instance
-from greenlane_serve.haproxy.requests import FORGEABLE, FORGEABLE_BEGUN
+from greenlane_serve.haproxy.requests import FORGEABLE, FORGEABLE_BEGUN, HEADERS_MOST
 from greenlane_serve.lanes import FrontLane, Match
 
 __all__ = ["bootstrap"]
@@ -68,7 +68,7 @@ def _listener(fleet: Fleet, host: str, port: int) -> Node:
         "normalize_path": True,
         "max_request_headers_kb": min(_MOST_HEAD_KB, -(-fleet.settings.head_max_bytes // 1024)),
         "common_http_protocol_options": {
-            "max_headers_count": fleet.settings.headers_max + _PSEUDO,
+            "max_headers_count": HEADERS_MOST + _PSEUDO,
             "headers_with_underscores_action": "DROP_HEADER",
         },
         # Of a stream on which nobody says anything, an event stream or a WebSocket; a worker's own, as in `serve`.

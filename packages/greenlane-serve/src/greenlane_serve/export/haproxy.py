@@ -41,7 +41,7 @@ def text(fleet: Fleet, listen: str, folder: Path, connections: int = 10_000) -> 
         fleet.whole(), servers, [listen], folder, dict.fromkeys(fleet.layout.groups, 1),
         health_path=health, queue_s=fleet.settings.queue_s, head_timeout_s=fleet.settings.head_timeout_s,
         retry_after_s=fleet.settings.retry_after_s, gates=_gates(listen),
-        connections=connections, threads=fleet.settings.front_threads, trust=_trust(fleet),
+        connections=connections, trust=_trust(fleet),
         group_lines=[f"option httpchk GET {word(health)}"] if health else [],
     )  # fmt: skip
     fronts = "this is the only front" if fleet.fronts == 1 else f"this is one of {fleet.fronts} fronts"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, FrontLane, Layout, layout_of, without_versions
+from greenlane_serve.lanes import FIRST_AT_ONCE, SHARED, FrontLane, Layout, layout_of
 from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Fleet", "Instance", "fleet_of"]
@@ -75,8 +75,7 @@ def fleet_of(settings: ServeSettings, servers: Sequence[str], fronts: int = 1) -
         SettingsError: see `layout_of`; no server; a text that is none; a lane that is none, or not hard; more fronts
             than a server has places.
     """
-    settings = without_versions(settings)
-    layout = layout_of(replace(settings, auto_last=False, auto_lane=False))  # nothing measures there
+    layout = layout_of(settings, live=False)
     hard = {lane.name: layout.group_of(lane) for lane in layout.lanes if lane.hard}
     found: dict[str, list[Instance]] = {group: [] for group in layout.groups}
     for number, text in enumerate(servers, 1):

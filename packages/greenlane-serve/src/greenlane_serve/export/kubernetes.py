@@ -17,7 +17,7 @@ from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, Lane, settings_of
 from greenlane_serve.export.carried import refuse
 from greenlane_serve.export.routes import doubts, http_routes
-from greenlane_serve.lanes import SHARED, Layout, layout_of, without_versions
+from greenlane_serve.lanes import SHARED, Layout, layout_of
 from greenlane_serve.settings import ServeSettings
 
 __all__ = ["Cluster", "documents", "doubtful", "pod_settings"]
@@ -66,7 +66,7 @@ def documents(settings: ServeSettings, cluster: Cluster) -> list[Node]:
         raise SettingsError("--name", cluster.name, rule, "choose another one", attempted="write manifests")
     refuse("kubernetes", settings)
     settings = pods(settings)
-    layout = layout_of(replace(settings, auto_last=False))  # nothing measures there
+    layout = layout_of(settings, live=False)
     names = _names(layout, cluster.name)
     found = [node for group, name in names.items() for node in _group(settings, layout, cluster, group, name)]
     if cluster.gateway:
@@ -80,7 +80,7 @@ def documents(settings: ServeSettings, cluster: Cluster) -> list[Node]:
 def pods(settings: ServeSettings) -> ServeSettings:
     """The settings with what a pod needs: a number of workers, and something to be asked by."""
     return replace(
-        without_versions(settings),
+        settings,
         workers=settings.workers or _WORKERS,
         metrics_bind=(f":{_INNER}",),
         health_path=settings.health_path or _HEALTH,

@@ -12,7 +12,6 @@ from typing import Final
 
 from greenlane_serve.haproxy import hops, requests, routing
 from greenlane_serve.haproxy.site import FrontServer, Site, milliseconds, section, word
-from greenlane_serve.lanes import version_of
 from greenlane_serve.trust import Trust
 
 __all__ = ["DOOR", "LIFE", "METRICS", "PUBLIC", "configuration"]
@@ -52,8 +51,7 @@ def configuration(site: Site) -> str:
 
 def _global(site: Site) -> list[str]:
     return section("global", [
-        f"nbthread {site.threads}  "
-        "# a thread serves some 30,000 requests a second, and shares no idle connections",
+        "nbthread 1  # serves some 30,000 requests a second, and shares no idle connections",
         f"maxconn {site.connections}",
         f"stats socket {word(f'unix@{site.folder}/runtime')} mode 600 level admin",
         *_become(site),
@@ -120,17 +118,15 @@ def _public(site: Site) -> list[str]:
         *requests.clock_lines(site.trust),
         *requests.checking_lines(site.trust),
         *_redirected(site.trust),
-        *_https_only(site.trust),
         *site.frontend_lines,
         *routing.choosing_lane(site.layout, site.folder),
         f"{hops.ONCE}  # only what is safe is sent twice",
         *hops.due_lines(site),
-        *routing.diverting(site.layout.groups, site.folder, site.version_header),
     ]
     if not site.inner_binds:
         lines += _inner(site)
     tunnels = routing.using_sockets(site.layout) if site.trust.websockets else ()
-    used = [*routing.using_versions(site.layout.groups), *hops.using_due(site), *routing.using_lanes(site.layout)]
+    used = [*hops.using_due(site), *routing.using_lanes(site.layout)]
     return section(f"frontend {PUBLIC}", [*lines, *tunnels, *used])
 
 
@@ -148,16 +144,9 @@ def _redirected(trust: Trust) -> Iterator[str]:
         yield f"http-request redirect scheme https code 308 if !{{ {requests.SECURE} -m found }}"
 
 
-def _https_only(trust: Trust) -> Iterator[str]:
-    if trust.hsts_s:
-        header = f"strict-transport-security max-age={trust.hsts_s}"
-        yield f"http-after-response set-header {header} if {{ {requests.SECURE} -m found }}"
-
-
 def _health(site: Site) -> Iterator[str]:
     health = f"{{ path {word(site.health_path)} }}"
-    groups = [group for group in site.layout.groups if not version_of(group)]
-    served = (f"nbsrv({group}) gt 0" for group in groups)
+    served = (f"nbsrv({group}) gt 0" for group in site.layout.groups)
     if site.life is not None:  # a group's last server stays up when its worker dies
         served = (f"srv_is_up({LIFE}/{name})" for name in (DOOR, *site.life))
     alive = " ".join(f"{{ {one} }}" for one in served)
@@ -210,8 +199,6 @@ def _group(site: Site, group: str) -> list[str]:
     lines = ["balance leastconn", *site.group_lines]
     if lane is not None and lane.deadline_ms:
         lines.append(f"timeout queue {milliseconds(lane.deadline_ms / 1000)}")
-    if version_of(group):
-        lines += hops.due_limit(site)
     lines += map(_server, site.servers[group])
     return section(f"backend {group}", lines)
 

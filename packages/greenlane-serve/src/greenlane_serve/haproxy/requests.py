@@ -22,6 +22,7 @@ from greenlane_serve.trust import Trust
 __all__ = [
     "FORGEABLE",
     "FORGEABLE_BEGUN",
+    "HEADERS_MOST",
     "RARE",
     "SECURE",
     "SOCKET",
@@ -153,6 +154,8 @@ def _believed(trust: Trust) -> Iterator[str]:
 
 #: Whether a request asks for a WebSocket.
 SOCKET: Final = "{ var(txn.socket) -m found }"
+#: Most header lines of a request; more: 431. As gunicorn and Apache; a browser sends about 20.
+HEADERS_MOST: Final = 100
 # HAProxy's default, and the least with HTTP/2.
 _BUFFER_BYTES: Final = 16_384
 # What is kept free of it for headers of our own.
@@ -164,7 +167,7 @@ _ADDED: Final = 16
 def global_lines(trust: Trust) -> Iterator[str]:
     """Of the section `global`."""
     # A message that passes a gate is read twice, the second time with what was added.
-    yield f"tune.http.maxhdr {trust.headers_max + _ADDED}"
+    yield f"tune.http.maxhdr {HEADERS_MOST + _ADDED}"
     yield f"tune.http.logurilen {trust.target_max_bytes + 64}"
     if trust.head_max_bytes + _RESERVE_BYTES > _BUFFER_BYTES:
         yield f"tune.bufsize {trust.head_max_bytes + _RESERVE_BYTES}"
@@ -208,7 +211,7 @@ def _refusals(trust: Trust) -> Iterator[tuple[int, str, str]]:
     yield 501, "a transfer coding other than chunked", f"{RARE} {coded} {other}"
     yield 501, "more than one transfer coding", f"{RARE} {{ req.fhdr_cnt(transfer-encoding) gt 1 }}"
     yield 414, f"request target over {trust.target_max_bytes} bytes", f"{{ pathq,length gt {trust.target_max_bytes} }}"
-    yield 431, f"more than {trust.headers_max} headers", f"{{ var(txn.headers) -m int gt {trust.headers_max} }}"
+    yield 431, f"more than {HEADERS_MOST} headers", f"{{ var(txn.headers) -m int gt {HEADERS_MOST} }}"
     if trust.body_max_bytes:
         yield 413, f"body over {trust.body_max_bytes} bytes", f"{{ req.body_size gt {trust.body_max_bytes} }}"
 

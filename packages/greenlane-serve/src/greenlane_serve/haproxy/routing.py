@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane_serve.diversion import MAP, WHOLE
 from greenlane_serve.haproxy.requests import SOCKET
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.haproxy.site import word
-from greenlane_serve.lanes import SHARED, FrontLane, Layout, Match, parse, version_of
+from greenlane_serve.lanes import SHARED, FrontLane, Layout, Match, parse
 
 __all__ = [
     "FILE",
@@ -30,14 +29,11 @@ __all__ = [
     "assigned",
     "change",
     "choosing_lane",
-    "diverting",
     "priorities",
     "sockets_backend",
-    "taken",
     "twins",
     "using_lanes",
     "using_sockets",
-    "using_versions",
 ]
 
 #: In the folder of the front; there from the start on.
@@ -167,36 +163,6 @@ def _conditions(lane: FrontLane, method_regex: str, path_test: str) -> str:
     return " ".join(tests)
 
 
-_DIVERTED: Final = "{ var(txn.diverted) -m found }"
-
-
-def diverting(groups: Iterable[str], folder: Path, header: str) -> Iterator[str]:
-    """Look the request up, and throw the dice: once, or by the header's value, which stays on one side."""
-    if not any(map(version_of, groups)):
-        return
-    yield _PATH_LINE
-    yield f"http-request set-var(txn.diverted) method,concat(:,txn.path),map_reg({word(str(folder / MAP))})"
-    yield f"http-request set-var(txn.share) var(txn.diverted),field(2,:) if {_DIVERTED}"
-    yield f"http-request set-var(txn.dice) rand({WHOLE}) if {_DIVERTED}"
-    if header:
-        value = f"req.fhdr({header})"
-        yield f"http-request set-var(txn.dice) {value},xxh32,mod({WHOLE}) if {_DIVERTED} {{ {value} -m found }}"
-
-
-def using_versions(groups: Iterable[str]) -> Iterator[str]:
-    """To the version's workers, if there are any: else the request goes on as if nothing were diverted."""
-    for group in groups:
-        if version_of(group):
-            yield f"use_backend {group} if {taken(group)}"
-
-
-def taken(group: str) -> str:
-    """Whether a request goes to this group of a version."""
-    mine = f"{{ var(txn.diverted),field(1,:) -m str {word(version_of(group))} }}"
-    under = "{ var(txn.dice),sub(txn.share) -m int lt 0 }"
-    return f"{_DIVERTED} {mine} {under} {{ nbsrv({group}) gt 0 }}"
-
-
 _SOCKETS: Final = "sockets-"
 
 
@@ -207,9 +173,6 @@ def sockets_backend(group: str) -> str:
 
 def using_sockets(layout: Layout) -> Iterator[str]:
     """Which backend a WebSocket goes to: of the public frontend, before its other backends."""
-    for group in layout.groups:
-        if version_of(group):
-            yield f"use_backend {sockets_backend(group)} if {SOCKET} {taken(group)}"
     for lane in layout.lanes:
         if lane.hard:
             mine = f"{{ var(txn.lane) -m str {lane.name} }}"

@@ -145,21 +145,17 @@ class Runtime:
         found = re.search(r"^DroppedLogs: (\d+)$", self.ask("show info"), re.MULTILINE)
         return int(found[1]) if found else 0
 
-    def replace_map(
-        self, path: Path, lines: Sequence[str], *, attempted: str, named: str = "routes", hint: str = ""
-    ) -> None:
+    def replace_map(self, path: Path, lines: Sequence[str], *, attempted: str) -> None:
         """Let the front go over to another map between two requests.
 
         Args:
             attempted: for messages.
-            named: what a front has that has this map.
-            hint: what to do if it has not.
         """
         said = self.ask(f"prepare map {path}")
         version = re.search(r"version created: (\d+)", said)
         if version is None:
-            rule = f"a front that has {named}; it says: {said.strip() or 'nothing'}"
-            raise ServeError(attempted, name="map", value=str(path), rule=rule, hint=hint)
+            rule = f"a front that has routes; it says: {said.strip() or 'nothing'}"
+            raise ServeError(attempted, name="map", value=str(path), rule=rule)
         adds = [f"add map @{version[1]} {path} <<\n{some}" for some in _pieces(lines)]
         # HAProxy remembers a map's answers until a row is added. What it is asked between these rows and the commit
         # it would answer from the map before, for as long as it is asked: so a row that matches nothing comes and goes.

@@ -77,7 +77,6 @@ class Site:
     head_timeout_s: float = 10.0
     retry_after_s: int = 1
     connections: int = 10_000
-    threads: int = 1
     trust: Trust = field(default_factory=Trust)
     # Gates that only the previous configuration has: a HAProxy that finishes its requests still sends to them.
     gates_before: Sequence[str] = field(default=())
@@ -86,8 +85,6 @@ class Site:
     global_lines: Sequence[str] = field(default=())
     # Further lines of each group.
     group_lines: Sequence[str] = field(default=())
-    # Whose value decides who is diverted; "" = chance.
-    version_header: str = ""
     # What stands before the name of a gate in the address of its socket; "" = the sockets are in `folder`.
     gates: str = ""
 

@@ -56,11 +56,18 @@ def main(argv: list[str]) -> int:
 
 
 def _serve(
-    kind: str, name: str, sockets: str, slot: str, index: str, ready_fd: str, ledger_fd: str, alive_fd: str, stop_s: str
+    kind: str,
+    name: str,
+    socket_fd: str,
+    slot: str,
+    index: str,
+    ready_fd: str,
+    ledger_fd: str,
+    alive_fd: str,
+    stop_s: str,
 ) -> None:
-    socket_fds = [int(fd) for fd in sockets.split(",")]
-    for fd in (*socket_fds, int(ready_fd), int(ledger_fd), int(alive_fd)):
-        os.set_inheritable(fd, False)
+    for fd in (socket_fd, ready_fd, ledger_fd, alive_fd):
+        os.set_inheritable(int(fd), False)
     folder = Path(slot).parent.parent
     end_with_parent(int(alive_fd), float(stop_s), folder / folders.FRONT_PID)
     _settle(folder)
@@ -76,11 +83,11 @@ def _serve(
     if kind == "asgi":
         from greenlane_serve.worker import asgi
 
-        asgi.serve(name, socket_fds, Path(slot), int(index), ready, ledger, float(stop_s))
+        asgi.serve(name, int(socket_fd), Path(slot), int(index), ready, ledger, float(stop_s))
     else:
         from greenlane_serve.worker import wsgi
 
-        wsgi.serve(name, socket_fds[0], int(index), ready, ledger)
+        wsgi.serve(name, int(socket_fd), int(index), ready, ledger)
 
 
 def _end(number: int, frame: object) -> None:

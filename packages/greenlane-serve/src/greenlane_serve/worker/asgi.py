@@ -1,6 +1,6 @@
 """uvicorn on one socket of its own, the application under `greenlane.hosts.asgi.Greenlane`.
 
-Nobody but the front reaches the socket. Without one (`direct`) the sockets are the public ones.
+Nobody but the front reaches the socket.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import signal
 import socket
 import socketserver
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import FrameType
@@ -26,79 +25,50 @@ from greenlane_serve.worker import application
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
 from greenlane_serve.worker.ledger import Ledger
-from greenlane_serve.worker.loop_clocks import LoopClocks
-from greenlane_serve.worker.protocol import LateClients, protocol
+from greenlane_serve.worker.protocol import protocol
 
 __all__ = ["MetricsPage", "page_of", "serve", "standing"]
 
 # Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
 _KEEPALIVE_S: Final = 3600
-# Of clients: uvicorn's own.
-_DIRECT_KEEPALIVE_S: Final = 5
-# What a client that has just connected gets to bring its request when its worker ends.
-_LINGER_S: Final = 1.0
-_LOOK_S: Final = 0.02
 
 
 def serve(
-    name: str, socket_fds: Sequence[int], slot: Path, index: int, ready: Callable[[], None], ledger: Ledger,
+    name: str, socket_fd: int, slot: Path, index: int, ready: Callable[[], None], ledger: Ledger,
     stop_s: float,
 ) -> None:  # fmt: skip
     """Serve until told to stop; `ledger` is written some times a second, unless the loop is blocked. Blocks."""
     import uvicorn
 
-    from greenlane_serve.worker.entry import Behind, Direct
+    from greenlane_serve.worker.entry import Behind
 
     found = settings.load(kind=ServeSettings)
     bounds = Bounds(round(found.body_max_mb * 1e6), found.body_timeout_s, found.body_bytes_per_s)
     lateness = Lateness()
     tally = Tally(ledger, lateness)
     app = below(application.load(name), found.root_path)
-    late = LateClients(found.head_timeout_s, _DIRECT_KEEPALIVE_S) if found.direct else None
-    clocks: LoopClocks | None = None
-    entry: Any
-    if found.direct:
-        entry = Direct(app, bounds, found.health_path)
-    else:
-        entry = Behind(app, bounds, tally, lateness)
-        clocks = entry.clocks
-        if found.metrics_path:
-            MetricsPage(page_of(slot), lambda target: entry.metrics({"worker": str(index)}))
+    entry = Behind(app, bounds, tally, lateness)
+    if found.metrics_path:
+        MetricsPage(page_of(slot), lambda target: entry.metrics({"worker": str(index)}))
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: Any = None) -> None:
             await super().startup(sockets)
             if self.started:
-                if clocks is not None:
-                    clocks.begin()
+                entry.clocks.begin()
                 _log_tasks_on_signal()
                 ready()
 
-        async def shutdown(self, sockets: Any = None) -> None:
-            """uvicorn ends connections that have not yet brought a request: it may be under way."""
-            for server in self.servers:
-                server.close()
-            end_s = time.monotonic() + (_LINGER_S if found.direct else 0.0)
-            await asyncio.sleep(0)
-            while time.monotonic() < end_s and any(
-                getattr(one, "cycle", one) is None for one in self.server_state.connections
-            ):
-                await asyncio.sleep(_LOOK_S)
-            await super().shutdown(sockets)
-
         async def on_tick(self, counter: int) -> bool:
             tally.turn()
-            if late is not None:
-                late.look(self.server_state.connections, time.monotonic())
             return await super().on_tick(counter)
 
-    keepalive_s = _DIRECT_KEEPALIVE_S if found.direct else _KEEPALIVE_S
     config = uvicorn.Config(
-        entry, interface="asgi3", http=protocol(front=not found.direct), timeout_keep_alive=keepalive_s,
+        entry, interface="asgi3", http=protocol(), timeout_keep_alive=_KEEPALIVE_S,
         proxy_headers=False, log_level=found.log_level, access_log=False,
         timeout_graceful_shutdown=max(1, round(stop_s)),
     )  # fmt: skip
-    Server(config).run(sockets=[socket.socket(fileno=fd) for fd in socket_fds])
+    Server(config).run(sockets=[socket.socket(fileno=socket_fd)])
 
 
 def below(app: Any, root_path: str) -> Any:

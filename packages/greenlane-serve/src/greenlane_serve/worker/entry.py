@@ -17,7 +17,7 @@ from greenlane_serve.worker.bodies import Asgi, Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
 from greenlane_serve.worker.loop_clocks import LoopClocks, name_of
 
-__all__ = ["Behind", "Direct"]
+__all__ = ["Behind"]
 
 _recorder: Final = Recorder()
 _NOTHING: Final = b"0"
@@ -25,53 +25,23 @@ _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 _FAILED: Final = 500
 # An arrival that is older is none, as for all our hosts.
 _OLDEST_NS: Final = 600_000_000_000
-_OK: Final = {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain"),
-                                                                        (b"content-length", b"3")]}  # fmt: skip
 
 
-class _Entry(Greenlane):
-    """What both have in common.
-
-    Args:
-        app: the application; a Greenlane around it is taken off, since this is one.
-        bounds: of bodies.
-        front: all requests come from the front of `greenlane serve`.
-    """
-
-    def __init__(self, app: Any, bounds: Bounds, *, front: bool) -> None:
-        super().__init__(app.app if isinstance(app, Greenlane) else app, host="uvicorn", behind_front=front)
-        self._whole = Asgi(super().__call__, bounds)
-        self._late_s = self._running.settings.retry_after_s
-
-    async def _answer(self, scope: Any, receive: Any, send: Any, tally: Tally | None = None) -> Any:
-        """Run a plain request; `tally` counts it."""
-        reply = _Reply(send, self._late_s)
-        deadline.CURRENT.set(reply)
-        try:
-            return await self.app(scope, receive, reply.send)
-        except (DeadlineExceeded, Overloaded) as error:
-            if not await reply.become(error):
-                raise
-        except Cancelled:
-            return None  # the client has left: there is nobody to answer
-        finally:
-            if tally is not None:
-                tally.passed(name_of(scope))
-
-
-class Behind(_Entry):
+class Behind(Greenlane):
     """Behind the front, whose headers are believed. Cost: some 2 us a request.
 
     Args:
-        app: the application.
+        app: the application; a Greenlane around it is taken off, since this is one.
         bounds: of bodies.
         tally: counts requests.
         lateness: gets the wake-ups while some are sampled.
     """
 
     def __init__(self, app: Any, bounds: Bounds, tally: Tally, lateness: Lateness) -> None:
-        super().__init__(app, bounds, front=True)
+        super().__init__(app.app if isinstance(app, Greenlane) else app, host="uvicorn", behind_front=True)
         settings = self._running.settings
+        self._whole = Asgi(super().__call__, bounds)
+        self._late_s = settings.retry_after_s
         # Nobody is asked for a deadline that no header and no lane gives.
         self._dues = {name.lower().encode() for name in settings.deadline_headers}
         self._lanes_due = any(lane.deadline_ms for lane in settings.lanes)
@@ -110,6 +80,21 @@ class Behind(_Entry):
             or _recorder.recording()
         )
 
+    async def _answer(self, scope: Any, receive: Any, send: Any, tally: Tally | None = None) -> Any:
+        """Run a plain request; `tally` counts it."""
+        reply = _Reply(send, self._late_s)
+        deadline.CURRENT.set(reply)
+        try:
+            return await self.app(scope, receive, reply.send)
+        except (DeadlineExceeded, Overloaded) as error:
+            if not await reply.become(error):
+                raise
+        except Cancelled:
+            return None  # the client has left: there is nobody to answer
+        finally:
+            if tally is not None:
+                tally.passed(name_of(scope))
+
     async def _counted(self, scope: Any, receive: Any, send: Any) -> Any:
         try:
             return await self._run(scope, receive, send)
@@ -133,38 +118,6 @@ class Behind(_Entry):
             return await self._answer(scope, receive, send)
         finally:
             self._shedding.served(lane, time.monotonic_ns() - now_ns, 0)
-
-
-class Direct(_Entry):
-    """Without a front. Nobody is believed a deadline. Cost: some 1 us a request.
-
-    Args:
-        app: the application.
-        bounds: of bodies.
-        health_path: answered here.
-    """
-
-    def __init__(self, app: Any, bounds: Bounds, health_path: str) -> None:
-        super().__init__(app, bounds, front=False)
-        self._running.deadline_names = ()
-        self._names = {}
-        self._health_path = health_path
-
-    def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
-        """Run one request; to be awaited."""
-        if scope["type"] != "http":
-            return self.app(scope, receive, send)
-        if self._health_path and scope["path"] == self._health_path:
-            return _answer_healthy(send)
-        for name, _ in scope["headers"]:
-            if name in _BODY:
-                return self._whole(scope, receive, send)
-        return self._whole(scope, receive, send) if _recorder.recording() else self._answer(scope, receive, send)
-
-
-async def _answer_healthy(send: Any) -> None:
-    await send(_OK)
-    await send({"type": "http.response.body", "body": b"ok\n"})
 
 
 class _Reply(_Response):

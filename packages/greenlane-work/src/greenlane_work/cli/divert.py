@@ -1,21 +1,17 @@
-"""`greenlane divert`: a share of a queue's orders for another queue, or of a route's requests for another version.
-
-Set and looked at while producers and services run.
-"""
+"""`greenlane divert`: a share of a queue's orders for another queue, set and looked at while producers run."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.extra import needed
 from greenlane.cli.output import Output, Row
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import DiversionError, SettingsError
-from greenlane.settings.shown import installed
 from greenlane_work.cli.secret import BROKER, broker_url, refuse_passwords
 from greenlane_work.settings import WorkSettings
 
@@ -33,27 +29,9 @@ _COLUMNS: Final = {
 }
 
 
-class _Shown(Protocol):
-    """A share of a queue's orders, or of a route's requests."""
-
-    @property
-    def flow(self) -> str: ...
-    @property
-    def to(self) -> str: ...
-    @property
-    def share_frac(self) -> float: ...
-    @property
-    def set_by(self) -> str: ...
-    @property
-    def set_s(self) -> float: ...
-
-
 def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("flow", metavar="QUEUE|route", help="the queue that orders go to now (orders); or `route`")
-    parser.add_argument("route", nargs="?", default="", metavar="ROUTE", help="after `route`: '/bikes/*'")
-    parser.add_argument(
-        "--to", default="", metavar="NAME", help="the new queue or version (default: the last one named)"
-    )
+    parser.add_argument("flow", metavar="QUEUE", help="the queue that orders go to now (orders)")
+    parser.add_argument("--to", default="", metavar="NAME", help="the new queue (default: the last one named)")
     parser.add_argument("--share", metavar="SHARE", help="share to divert: 30%%, 0.3, 0; raising it only adds orders")
     parser.add_argument("--status", action="store_true", help="only show what is set, and which producers have seen it")
     parser.add_argument(
@@ -64,7 +42,7 @@ def _declare(parser: argparse.ArgumentParser) -> None:
         "--wait-s", type=float, default=5.0, metavar="S", help="how long to wait until all producers have seen it (5)"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    declare_settings(parser, installed(), ("diversion", "bind"))
+    declare_settings(parser, WorkSettings, ("diversion",))
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
@@ -77,12 +55,6 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         arguments.parser.error("--status changes nothing: leave out --share, or --status")
     if arguments.to and arguments.share is None:
         arguments.parser.error("--to needs --share")
-    if arguments.flow == "route":
-        if arguments.share is not None and not arguments.route:
-            arguments.parser.error("--share needs a ROUTE")
-        return _route(arguments, output)
-    if arguments.route:
-        arguments.parser.error(f"unrecognized arguments: {arguments.route}")
     if not 0 <= arguments.wait_s <= _MOST_WAIT_S:
         arguments.parser.error(f"--wait-s must be from 0 to {_MOST_WAIT_S}")
     broker = None if arguments.broker is None else broker_url(arguments.broker)
@@ -102,22 +74,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     return code
 
 
-def _route(arguments: argparse.Namespace, output: Output) -> int:
-    from greenlane_work.diversion.share import parsed_share
-
-    with needed("serve", "divert a route"):
-        from greenlane_serve.cli import divert_route
-    share_frac = None if arguments.status else parsed_share(arguments.share)
-    shares, groups = divert_route.run(arguments, share_frac, output.say)
-    rows = [*(_share_row(*each) for each in shares), *groups]
-    columns = {"share": _COLUMNS["share"], "group": divert_route.COLUMNS}
-    _show(rows, columns, output, json=arguments.json)
-    return 0
-
-
 def _status(place: SharePlace, arguments: argparse.Namespace) -> tuple[list[Row], int]:
     share = place.read(arguments.flow)
-    return [_queue_share_row(share, None), *_producer_rows(share, place.sightings(arguments.flow))], 0
+    return [_share_row(share, None), *_producer_rows(share, place.sightings(arguments.flow))], 0
 
 
 def _set(place: SharePlace, arguments: argparse.Namespace, output: Output) -> tuple[list[Row], int]:
@@ -134,10 +93,10 @@ def _set(place: SharePlace, arguments: argparse.Namespace, output: Output) -> tu
     else:
         output.say("no producer has said anything within 15 s: those that start see it at once")
     rows = _producer_rows(share, [*effect.seen, *effect.unseen])
-    return [_queue_share_row(share, effect.seconds if effect.seen else None), *rows], 1 if effect.unseen else 0
+    return [_share_row(share, effect.seconds if effect.seen else None), *rows], 1 if effect.unseen else 0
 
 
-def _share_row(share: _Shown, effect_s: float | None) -> Row:
+def _share_row(share: Share, effect_s: float | None) -> Row:
     """The row of a share: what is set, its author, and how long it took to take effect; None = nothing has changed."""
     set_at = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(share.set_s)) if share.set_s else None
     return {
@@ -149,11 +108,8 @@ def _share_row(share: _Shown, effect_s: float | None) -> Row:
         "set_at": set_at,
         "set_s": share.set_s or None,
         "effect_s": None if effect_s is None else round(effect_s, 4),
+        "revision": share.revision,
     }
-
-
-def _queue_share_row(share: Share, effect_s: float | None) -> Row:
-    return {**_share_row(share, effect_s), "revision": share.revision}
 
 
 def _producer_rows(share: Share, sightings: Sequence[Sighting]) -> list[Row]:
@@ -206,6 +162,6 @@ def _show(rows: Sequence[Row], columns: Mapping[str, Sequence[str]], output: Out
 
 
 COMMAND: Final = Command(
-    "divert", "send a share of orders or requests to another queue or version", _declare, _run,
+    "divert", "send a share of orders to another queue", _declare, _run,
     examples=("greenlane divert orders --to orders-v2 --share 30%", "greenlane divert orders --status"),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from greenlane.settings.setting import Setting, checked, declarations, declare
 
 __all__ = ["APART", "LANE_KEYS", "Lane"]
 
-#: The lane that `auto_lane` fills; `[lanes.apart]` may say more of it.
+#: The lane of `greenlane serve` for routes that compute for long, where no lanes are declared.
 APART: Final = "apart"
 
 

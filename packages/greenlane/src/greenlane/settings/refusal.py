@@ -30,11 +30,11 @@ __all__ = [
 FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     "greenlane-serve": tuple(
         """
-        bind workers at_once at_once_min at_once_max auto_lane auto_last queue_s stop_s boot_s
-        replace_stuck user env_file max_requests max_memory_mb root_path log_level front_threads direct
-        versions version_workers version_header trusted_proxies target_max_bytes headers_max head_max_bytes
+        bind workers at_once queue_s stop_s boot_s
+        replace_stuck user max_requests max_memory_mb root_path log_level
+        trusted_proxies target_max_bytes head_max_bytes
         body_max_mb body_first client_connections half_closed websockets tls_bind tls_certificate tls_key
-        tls_min_version tls_redirect hsts_s metrics_bind alive_path access_log access_log_format request_id_header
+        tls_min_version tls_redirect metrics_bind alive_path access_log access_log_format request_id_header
         """.split()
     ),
     "greenlane-work": tuple(
@@ -57,6 +57,7 @@ _PRELOAD: Final = (
 )
 _LOADED: Final = f"{_LEFT_OUT}WSGI or ASGI is seen from the application; uvloop and httptools are used if installed"
 _CONFIGURED: Final = f"{_LEFT_OUT}the application configures `logging`; `log_level` is the server's in each worker"
+_ENVIRONMENT: Final = f"{_LEFT_OUT}set variables where the service is started (systemd has EnvironmentFile)"
 #: Names of gunicorn and uvicorn, and what `greenlane serve` has in their place. docs/serve.md has the same table.
 SERVERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("host", "port", "uds"), "set `bind`"),
@@ -69,7 +70,7 @@ SERVERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("keepalive", "timeout_keep_alive"), f"{_LEFT_OUT}the front keeps clients' connections for 60 s"),
     "backlog": f"{_LEFT_OUT}it is 4096",
     "limit_request_line": "set `target_max_bytes`",
-    "limit_request_fields": "set `headers_max`",
+    "limit_request_fields": f"{_LEFT_OUT}it is 100",
     **dict.fromkeys(("limit_request_field_size", "h11_max_incomplete_event_size"), "set `head_max_bytes`"),
     **dict.fromkeys(("certfile", "ssl_certfile"), "set `tls_certificate` and `tls_bind`"),
     **dict.fromkeys(("keyfile", "ssl_keyfile"), "set `tls_key`"),
@@ -77,7 +78,7 @@ SERVERS: Final[Mapping[str, str]] = {
     "proxy_headers": f"{_LEFT_OUT}`trusted_proxies` says whose are believed",
     **dict.fromkeys(("accesslog", "access_logfile"), "set `access_log`"),
     "access_logformat": "set `access_log_format`",
-    "raw_env": "set `env_file`",
+    **dict.fromkeys(("raw_env", "env_file"), _ENVIRONMENT),
     **dict.fromkeys(("chdir", "app_dir"), "start it in that directory"),
     "group": "set `user`: its groups come with it",
     **dict.fromkeys(("limit_max_requests", "max_requests_jitter", "limit_max_requests_jitter"), "set `max_requests`"),
@@ -95,6 +96,15 @@ REMOVED: Final[Mapping[str, str]] = {
     "one_core": "set `cores = one`, or leave it out: `auto` keeps to one core while that pays",
     "inline_ms": f"{_LEFT_OUT}mark the function `@greenlane.light` or `@greenlane.heavy` instead",
     "auto_lane_ms": f"{_LEFT_OUT}it is 20 ms; a lane of your own says which routes go apart",
+    "auto_lane": f"{_LEFT_OUT}write a lane with the routes' `match` and `processes`",
+    "auto_last": f"{_LEFT_OUT}routes that compute for long wait last, unless there are lanes or a fixed `at_once`",
+    **dict.fromkeys(("at_once_min", "at_once_max", "headers_max", "front_threads"), _CONSTANT),
+    "hsts_s": f"{_LEFT_OUT}let the application send Strict-Transport-Security",
+    "direct": f"{_LEFT_OUT}start `uvicorn --workers` with the middleware `greenlane.hosts.asgi.Greenlane`",
+    **dict.fromkeys(
+        ("versions", "version_workers", "version_header"),
+        f"{_LEFT_OUT}serve each version by itself, and let the balancer before them share out requests",
+    ),
     "preempt_ms": f"{_LEFT_OUT}threads are no longer stopped; `@greenlane.placed` keeps long work from others",
     "task_least": "write `least:N` in `task_rules`, for the keys that need it",
     "task_slow_factor": "set `task_slow_ms`, or leave it out: a call is slow from 5 times the key's usual latency on",

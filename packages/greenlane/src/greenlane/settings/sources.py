@@ -159,13 +159,17 @@ def _project_text() -> str | None:
 
 def _pass_over(key: str, value: object, settings: _Declared, attempted: str, table: str) -> None:
     """Accept another distribution's name; SettingsError for any other."""
-    from greenlane.settings.refusal import FOREIGN, nearest, unknown
+    from greenlane.settings.refusal import FOREIGN, nearest, removed, unknown
 
     foreign = [name for names in FOREIGN.values() for name in names]
     if key in foreign:
         return
     if isinstance(value, dict):
-        hint = nearest(key, ["lanes", "serve", "tasks", "record"]) or "move its keys to the top of the file"
+        hint = (
+            removed(key)
+            or nearest(key, ["lanes", "serve", "tasks", "record"])
+            or "move its keys to the top of the file"
+        )
         raise SettingsError(
             f"[{key}]", key, "no table but [serve], [tasks], [record] and [lanes.NAME]", hint, attempted=attempted
         )
