@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -15,13 +13,11 @@ from bench import blocks, claims, offers, payers, plan, pos
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
 from bench.prove import ideal_ratio, main
-from bench.store import read_csv
 from bench.summary import claim_line
 from greenlane.errors import FrontError, PlatformError, SettingsError
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream, Work
 from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.run.rows import pooled
-from greenlane_tools.lab.samples import UNANSWERED
 from greenlane_tools.lab.verdict import Verdict
 from offers.demo.options import bad
 from offers.demo.verdicts import FEWEST_OFFERS
@@ -95,19 +91,6 @@ def test_the_class_that_pays_most_is_a_claim_with_its_name_and_what_the_law_says
 def test_each_load_that_no_class_pays_for_has_its_scenario() -> None:
     assert payers.expected_s(quick=True) < payers.expected_s(quick=False) < 1800
     assert len(payers.sources()) == 16
-
-
-def test_a_run_of_an_earlier_proof_can_be_read(tmp_path: Path) -> None:
-    key = {"contender": "gevent", "mix": "light10", "utilisation_frac": 0.9, "repetition": 3}
-    head = {"seconds": 4.0, "cpu_ms": 900.0, "wall_s": 4.2, "pss_mb": 60.5, "others_cores": 0.1, "key": key}
-    path = tmp_path / "0.9-gevent-3.csv.gz"
-    with gzip.open(path, "wt") as out:
-        out.write(json.dumps(head) + "\nbikes,1000000,1100000,301000000,200\nquote,5,0,10000000005,-1\n")
-    found = read_csv(path)
-    assert (found.turn.contender, found.turn.level.utilisation_frac, found.turn.repetition) == ("gevent", 0.9, 3)
-    assert (found.seconds, found.cpu_ms, found.pss_mb) == (4.0, 900.0, 60.5)
-    assert found.samples.of("bikes").latency_ms().tolist() == [300.0]
-    assert found.samples.of("quote").status.tolist() == [UNANSWERED]
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if not block.django], ids=lambda block: block.name)
