@@ -1,4 +1,4 @@
-"""Green threads under gevent: `python -m bench.truths.on_gevent WHAT COUNT`, recorded by GREENLANE_RECORD_FOLDER.
+"""Green threads under gevent: `on_gevent WHAT COUNT`, recorded by GREENLANE_RECORD_FOLDER.
 
 A victim uses CPU, then waits for one thing while hogs use the CPU: for a reply of another process, for a timer, for an
 event that another greenlet sets, for its own child greenlet.
@@ -17,8 +17,8 @@ from collections.abc import Callable
 
 import gevent
 import gevent.event
+from tests.record.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
 
-from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
 from greenlane.record.jobs import job
 from greenlane.wiring.recording import start_recording
 

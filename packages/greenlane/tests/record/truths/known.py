@@ -155,7 +155,7 @@ class Replying:
 
 
 def told() -> None:
-    """End the recording, and print everything that is known, for `bench.truths.compare`."""
+    """End the recording, and print everything that is known, for `tests.record.truths.compare`."""
     recorder = Recorder()
     recorder.flush()
     lost = recorder.stats()["lost"]

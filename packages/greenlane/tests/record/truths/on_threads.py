@@ -1,4 +1,4 @@
-"""Plain threads and their GIL: `python -m bench.truths.on_threads WHAT COUNT`, recorded by GREENLANE_RECORD_FOLDER.
+"""Plain threads and their GIL: `on_threads WHAT COUNT`, recorded by GREENLANE_RECORD_FOLDER.
 
 A victim uses CPU, then waits for one thing while hogs hold the GIL: for a reply of another process, for a timer, for a
 lock that another thread gives back. One hog computes in Python, which the interval cuts, one in C, which nothing does.
@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, ran, told
+from tests.record.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, ran, told
+
 from greenlane.record.jobs import job
 from greenlane.wiring.recording import start_recording
 

@@ -1,4 +1,4 @@
-"""100,000 real jobs on four threads: `python -m bench.truths.many THREADS EACH`, by GREENLANE_RECORD_FOLDER.
+"""100,000 real jobs on four threads: `python -m tests.record.truths.many THREADS EACH`, by GREENLANE_RECORD_FOLDER.
 
 Each job computes a little, asks a partner thread over a pipe and waits for its answer; every eighth one takes a lock
 that all share. Prints how many were run, and events lost.

@@ -1,4 +1,4 @@
-"""Tasks under asyncio or uvloop: `python -m bench.truths.on_loop WHAT COUNT LOOP`, by GREENLANE_RECORD_FOLDER.
+"""Tasks under asyncio or uvloop: `python -m tests.record.truths.on_loop WHAT COUNT LOOP`, by GREENLANE_RECORD_FOLDER.
 
 A victim uses CPU, then waits for one thing while hogs use the CPU: for a reply of another process, for a timer, for an
 event that another task sets, for its own child task.
@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-from bench.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
+from tests.record.truths.known import AWAY_NS, HOG_NS, MOMENT, MOMENTS, OWN_NS, Known, Replying, burn, told
+
 from greenlane.record.jobs import job
 from greenlane.wiring.recording import start_recording
 

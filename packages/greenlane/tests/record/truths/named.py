@@ -9,8 +9,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.truths.compare import MS, run
-from bench.truths.troubles import TROUBLES
+from tests.record.truths.compare import MS, run
+from tests.record.truths.troubles import TROUBLES
+
 from greenlane_tools.reader import Recording, open_recording
 from greenlane_tools.report.culprits import places
 from greenlane_tools.report.study import study_of

@@ -1,6 +1,6 @@
 """What clients of `greenlane serve` see while its parts die, hang, are replaced, or have too much to do.
 
-    python -m bench.serve_faults [--only ROW ...] [--json]
+    PYTHONPATH=.:packages/greenlane-serve python -m tests.serve.faults [--only ROW ...] [--json]
 
 Question: how many safe requests (GET) fail in each row? Asked: 0. Expected: nobody notices a reload, a dead worker, a
 boot that hangs or a full disk. Who waits for an answer when the front is killed loses the connection; a client does
@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from bench.served import Served, children, until
+from tests.serve.served import Served, children, until
 
 WORKERS: Final = 3
 WORK_MS: Final = 20

@@ -1,4 +1,4 @@
-"""Services with a trouble that a recording may call by a wrong name: `python -m bench.truths.troubles WHAT COUNT`.
+"""Services with a trouble that a recording may call by a wrong name: `troubles WHAT COUNT`.
 
 Each knows what is true from outside: by its own clocks, or by the process that it waits for. It prints how long its
 victims, jobs of the route `victim`, waited for what, as `TRUE` spells it; recorded by GREENLANE_RECORD_FOLDER.
@@ -24,9 +24,10 @@ import time
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
-from bench.truths.answered import file, own_thread, recycled, released
-from bench.truths.in_c import condition, futex, table
-from bench.truths.served import front, occupied
+from tests.record.truths.answered import file, own_thread, recycled, released
+from tests.record.truths.in_c import condition, futex, table
+from tests.record.truths.served import front, occupied
+
 from greenlane._native import Recorder
 from greenlane.hosts.observed.awaited import OBSERVERS
 from greenlane.probes.patching import Patches

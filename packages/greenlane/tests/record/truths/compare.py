@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from greenlane_tools.reader import Job, Recording, open_recording
+from tests.where import IMPORT_PATH
 
 MS = 1_000_000
 PARTS = ("cpu", "io", "wait")
@@ -32,7 +33,6 @@ RUNTIMES = {
 #: libuv's timers count whole ms: the moment of a timer is known no better.
 TICK_NS = {("uvloop", "timer"): MS}
 _BEYOND_NS = 100 * MS
-_CHECKOUT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,11 @@ def run(folder: Path, module: str, *argv: str, more: Mapping[str, str] = {}, tim
     Raises: RuntimeError with its last words if it fails.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GREENLANE_")}
-    paths = [str(_CHECKOUT), *filter(None, [environment.get("PYTHONPATH")])]
-    environment |= {"PYTHONPATH": os.pathsep.join(paths), "GREENLANE_RECORD_FOLDER": str(folder), **more}
+    environment |= {"PYTHONPATH": IMPORT_PATH, "GREENLANE_RECORD_FOLDER": str(folder), **more}
     # Not a pipe: after uvloop has run, CPython loses what does not fit into one.
     with tempfile.TemporaryFile("w+", encoding="utf-8") as printed:
         done = subprocess.run(
-            [sys.executable, "-m", f"bench.truths.{module}", *argv],
+            [sys.executable, "-m", f"tests.record.truths.{module}", *argv],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=printed,
