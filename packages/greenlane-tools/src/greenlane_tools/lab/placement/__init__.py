@@ -9,6 +9,5 @@ run           one run in a process of its own that does not outlive us
 programs/     what runs there: heartbeat, callers, and how each contender places a call
 rows          one row a cell
 verdicts      our claims, and whether they hold
-tables, page  for people
-kept          raw samples as Parquet
+perform       the command: what is run, and what is said of it
 """
