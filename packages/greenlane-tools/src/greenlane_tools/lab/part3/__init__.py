@@ -8,5 +8,5 @@ rows         one row a cell: latencies by three clocks, Little's law, theory
 presets      the published runs, and what they hide
 shown        the text of a run
 charts       the drawings of a run, and the longest request in the published form
-page         the page of a run
+perform      the command: what is run, and what is said of it
 """
