@@ -8,5 +8,5 @@ measuring      a dataclass a table: share of each worker, bursts, pinning by kee
 acceptor       four processes that accept by one of the kernel's ways, without a server
 kernel         who of them gets the next connection
 runner         all of it in turn
-tables, page   what is shown
+shown          tables, and the drawings of the page
 """
