@@ -205,7 +205,7 @@ class _Proof:
 
     def _judge(self, found: Sequence[Claim]) -> None:
         self._claims += found
-        print("\n" + "\n".join(summary.claim_line(claim) for claim in found), flush=True)
+        print("\n" + "\n".join(claim.line() for claim in found), flush=True)
 
     def _end(self) -> int:
         failed = [claim for claim in self._claims if not claim.holds]
@@ -240,7 +240,7 @@ def _claims_of(
     mine, rivals, heavy = cells[name], [other for other in cells if not other.startswith(_OURS)], block.heavy()
     at = f"{block.utilisation_frac:g}, {name}"
     share, low, high = claims.share_within(mine, "bikes", deadline_ms)
-    found = [Claim(block.name, f"bikes within 500 ms ({at})", share, low, high, "≥", 0.999, digits=4)]
+    found = [Claim(f"bikes within 500 ms ({at})", share, low, high, ">=", 0.999, block=block.name, digits=4)]
 
     def against(endpoint: str, names: Sequence[str], target: float, at_share: float = 0.99, note: str = "") -> None:
         present = [other for other in names if other in cells]
@@ -249,7 +249,7 @@ def _claims_of(
             rival = claims.best(cells, present, statistic)
             point = claims.ratio(mine, cells[rival], statistic)
             text = f"{endpoint} p{at_share * 100:g} ÷ {rival}'s ({at})"
-            found.append(Claim(block.name, text, *point, "≤", target, note=note))
+            found.append(Claim(text, *point, "<=", target, note, block=block.name))
 
     if block.mix == "surge":
         for endpoint in ("bikes", heavy):
@@ -263,7 +263,7 @@ def _claims_of(
         against(heavy, ("gevent",), 1.25, note=_bound(plans, heavy))
     rival = claims.best(cells, rivals, claims.done_per_s, lowest=False)
     point = claims.ratio(mine, cells[rival], claims.done_per_s)
-    found.append(Claim(block.name, f"done per s ÷ {rival}'s ({at})", *point, "≥", 0.98))
+    found.append(Claim(f"done per s ÷ {rival}'s ({at})", *point, ">=", 0.98, block=block.name))
     return found
 
 
