@@ -1,6 +1,7 @@
 """How large each area is, beside what budgets.toml lets it be: `python scripts/budgets.py [--all]`.
 
-Lines are those of .py, .pyi, .rs, .go, .js, .css and .html that git has, tests apart. Documents count words. Exit 1, with the table: an area is above its budget. --all prints the table in any case.
+Lines are those of .py, .pyi, .rs, .go, .js, .css and .html that git has, tests apart. Documents count words. Exit 1,
+with the table: an area is above its budget. --all prints the table in any case.
 """
 
 from __future__ import annotations
