@@ -9,26 +9,23 @@ seconds: a smoke test of the proof, not a proof. Exit code 0: every claim holds;
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import NoReturn
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from bench import blocks, claims, offers, overhead, payers, placement, plan, pos, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
-from greenlane.errors import GreenlaneError, SettingsError
+from greenlane_tools.lab import demo
+from greenlane_tools.lab.arguments import Values, each_of, options, switch, whole
 from greenlane_tools.lab.environment import about
-from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.load.plan import Plan
 from greenlane_tools.lab.load.schedule import job_ms, schedule
 from greenlane_tools.lab.pricing import pricing
-from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run import tables, work_unit
 from greenlane_tools.lab.run.pacing import plan_of
 from greenlane_tools.lab.run.performed import Run, turns
@@ -55,39 +52,28 @@ _LONG_S = 3_000.0
 _UPSTREAM_MS, _LIGHT = 100.0, ("bikes", "scooters")
 
 
+@dataclass(frozen=True)
+class _Options:
+    quick: bool = switch("a smoke test of a few minutes")
+    only: tuple[str, ...] | None = each_of(_NAMES, "what is proved")
+    fresh: bool = switch("forget what was measured before")
+    seed: int = whole(1, 0, 2**31, "of all load")
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the proof; gives the exit code."""
-    try:
-        given = _arguments(argv)
-        with ended_by_signals():
-            return _Proof(given.quick, given.only, given.seed).run(given.fresh)
-    except (GreenlaneError, StartFailed) as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("\nstopped; run it again to go on where it was", file=sys.stderr)
-        return 130
+    attempted = "run the proof"
+    values = Values(attempted, "python -m bench.prove --help")
 
+    def parse(given: Sequence[str]) -> _Options | str:
+        found = options(_Options, values, "python -m bench.prove", (__doc__ or "").splitlines()[0], given)
+        return found if isinstance(found, str) else _Options(**found[0])
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="python -m bench.prove", description=__doc__, allow_abbrev=False,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="a smoke test of a few minutes")
-    parser.add_argument("--only", default=",".join(_NAMES), help=f"some of {', '.join(_NAMES)}")
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
-    parser.add_argument("--seed", type=int, default=1, help="of all load (1)")
-    given = parser.parse_args(argv)
-    given.only = tuple(given.only.split(","))
-    for name in given.only:
-        if name not in _NAMES:
-            raise SettingsError("--only", name, f"some of {', '.join(_NAMES)}", attempted="run the proof")
-    return given
+    def proved(given: _Options, *_: object) -> int:
+        return _Proof(given.quick, given.only or _NAMES, given.seed).run(given.fresh)
 
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError("arguments", message, "options that exist", "python -m bench.prove --help",
-                            attempted="run the proof")  # fmt: skip
+    stopped = "stopped; run it again to go on where it was"
+    return demo.run(argv, sys.stdout, sys.stderr, attempted, parse, proved, stopped)
 
 
 class _Proof:
