@@ -9,8 +9,8 @@ import xml.dom.minidom
 import pytest
 from tests.lab.part3.made import CELL, REQUESTS, SHAPE, made_run
 
-from greenlane_tools.cli.lab import part3 as command
 from greenlane_tools.lab.part3 import charts, shown
+from greenlane_tools.lab.part3 import options as command
 from greenlane_tools.lab.part3.cells import Cell, with_baselines
 from greenlane_tools.lab.part3.charts import hidden, lines, picture
 from greenlane_tools.lab.part3.perform import result_of

@@ -1,5 +1,6 @@
 """Which worker accepts: servers of several versions, TCP and Unix sockets, with and without `--reuse-port`.
 
+options        the command and its options
 environments   throw-away virtual environments, one a server's version
 contenders     what is compared
 answering      the application that all serve; counts what a worker accepts at once

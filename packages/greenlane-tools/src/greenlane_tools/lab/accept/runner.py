@@ -32,7 +32,7 @@ from greenlane_tools.lab.experiment.result import Result
 from greenlane_tools.lab.interruption import checkpoint
 
 if TYPE_CHECKING:
-    from greenlane_tools.cli.lab.accept import Options
+    from greenlane_tools.lab.accept.options import Options
 
 __all__ = ["Order", "expected_s", "perform"]
 

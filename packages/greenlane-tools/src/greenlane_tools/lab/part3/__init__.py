@@ -1,5 +1,6 @@
 """Lyft's benchmark of green threads (part 3 of its gevent series), under seven runtimes and by three clocks.
 
+options      the command and its options
 runtimes     what a request does, and the runtimes: command, environment, what is missing
 programs     the runtimes' programs, each in a process of its own
 run          one program run: started, awaited, ended; what it recorded

@@ -23,7 +23,7 @@ from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import amount, milliseconds
 
 if TYPE_CHECKING:
-    from greenlane_tools.cli.lab.part3 import Options
+    from greenlane_tools.lab.part3.options import Options
 
 __all__ = ["perform", "result_of"]
 

@@ -1,5 +1,6 @@
 """`greenlane lab placement`: where CPU work beside a loop runs best, function by function, ours among its rivals.
 
+options       the command and its options
 work          the functions that are placed, and what they are called with
 functions     what each costs, in words and in numbers; what its user sends
 model         the CatBoost model of the function `catboost`, trained once

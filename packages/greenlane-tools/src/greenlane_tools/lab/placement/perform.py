@@ -23,7 +23,7 @@ from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import milliseconds
 
 if TYPE_CHECKING:
-    from greenlane_tools.cli.lab.placement import Options
+    from greenlane_tools.lab.placement.options import Options
 
 __all__ = ["perform", "shown"]
 
