@@ -48,6 +48,9 @@ def measuring(
         except KeyboardInterrupt:
             output.say("stopped: all processes ended; nothing is kept of the runs so far")
             return 130
-        return 0 if result is None else result.show(given.out, attempted, output, as_json=given.json)
+        if result is None:
+            return 0
+        with needed("lab", attempted):
+            return result.show(given.out, attempted, output, as_json=given.json)
 
     return Command(name, summary, lambda parser: declare(options, parser), run, examples=tuple(examples))

@@ -68,8 +68,9 @@ class Result:
     title: str
     rows: Sequence[Mapping[str, Any]]
     tables: Sequence[Table]
-    # A dataclass of options, packages and amounts; "" of a page's lead = the claims that hold.
+    # The machine, the packages, and the amounts of work.
     environment: Mapping[str, object]
+    # The page's first sentence; "" = how many claims hold.
     lead: str = ""
     claims: Sequence[Verdict] = ()
     # What makes the figures less than they look, with a remedy.
@@ -78,10 +79,11 @@ class Result:
     text: Sequence[str] = ()
     # Sections of the page before its tables.
     figures: Sequence[Html] = ()
-    # How it was measured: names with what they are, and sentences.
+    # "NAME: what it is".
     contenders: Sequence[str] = ()
+    # How it was measured, and what it does not show.
     method: str = ""
-    # A function that gives the columns of `samples.parquet`; None = there are none.
+    # Gives the columns of `samples.parquet`; None = there are none.
     samples: Callable[[], Mapping[str, Sequence[object]]] | None = None
     # Further fields of `--json`.
     more: Mapping[str, object] = field(default_factory=dict)
