@@ -148,11 +148,12 @@ prove: build ## each claim of the README: measured, target, verdict
 bench: build ## micro-benchmarks: overhead per request, per phase
 	$(BIN)/python -m bench.overhead $(ARGS)
 
-lint: build ## ruff, rustfmt, clippy, gofmt, go vet; spelling and style of texts; generated documents are up to date
+lint: build ## ruff, rustfmt, clippy, gofmt, go vet; sizes (budgets.toml); spelling and style; generated documents
 	@scripts/toolchain lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python scripts/budgets.py
 	$(BIN)/codespell README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs systems packages scripts bench tests crates
 	$(BIN)/python scripts/prose.py
 	$(BIN)/python scripts/settings_page.py --check

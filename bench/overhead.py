@@ -16,8 +16,8 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import math
 import os
-import random
 import statistics
 import subprocess
 import sys
@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Literal
 
 from bench.claims import Claim
-from bench.summary import claim_line
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream
@@ -38,7 +37,7 @@ from greenlane_tools.lab.run.server import Server
 from greenlane_tools.lab.scenario.parts import Contender, Service
 from greenlane_tools.lab.scenario.request_class import RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
-from greenlane_tools.lab.statistics import quantile
+from greenlane_tools.lab.verdict import difference
 
 Connections = Literal["new", "keep-alive"]
 # Short rounds and many: what else the machine does changes by the second.
@@ -172,26 +171,21 @@ def claims(rounds: Sequence[Round], changes: int, calls_us: Mapping[str, Sequenc
             if some:
                 stock = statistics.mean(one.cpu_us[_STOCK] for one in some)
                 point, low, high = added_us(some, name)
-                found.append(
-                    Claim("overhead", f"{name}: CPU added to a request, {said}", point, low, high, "≤", target,
-                          digits=1, unit=" µs", note=f"stock gthread {stock:.0f} µs")
-                )  # fmt: skip
+                text, remark = f"{name}: CPU added to a request, {said}", f"stock gthread {stock:.0f} µs"
+                found.append(Claim(text, point, low, high, "<=", target, remark, " µs", "overhead", 1))
     for mode, us in calls_us.items():
         said = f"one call of the middleware in a loop, mode {mode}"
         middle = statistics.median(us)
-        found.append(Claim("overhead", said, middle, min(us), max(us), "≤", CALL_US[mode], digits=2, unit=" µs"))
-    calls = float(changes)
-    found.append(Claim("overhead", "switch-interval changes in 750 light requests", calls, calls, calls, "≤", 0, 0))
+        found.append(Claim(said, middle, min(us), max(us), "<=", CALL_US[mode], "", " µs", "overhead", 2))
+    text = "switch-interval changes in 750 light requests"
+    found.append(Claim(text, changes, math.nan, math.nan, "<=", 0, block="overhead", digits=0))
     return found
 
 
 def added_us(rounds: Sequence[Round], name: str) -> tuple[float, float, float]:
-    """Mean of the paired differences to the same load without us, with the 95 % bootstrap interval over rounds."""
+    """Mean of the paired differences to the same load without us, with its interval over rounds."""
     beside = _BARE if name == _MIDDLEWARE else _STOCK
-    differences = [one.cpu_us[name] - one.cpu_us[beside] for one in rounds]
-    source = random.Random(1)
-    means = sorted(statistics.mean(source.choices(differences, k=len(differences))) for _ in range(2_000))
-    return statistics.mean(differences), quantile(means, 0.025), quantile(means, 0.975)
+    return difference([one.cpu_us[name] for one in rounds], [one.cpu_us[beside] for one in rounds], statistics.mean)
 
 
 def _one(server: Server, seed: str, connections: Connections, seconds: float = _SECONDS) -> float:
@@ -233,7 +227,7 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps({"schema": "greenlane.overhead/1", "rows": rows, "rounds": [asdict(one) for one in rounds]}))
         return 0
     for claim in found:
-        print(claim_line(claim))
+        print(claim.line())
     return 0
 
 

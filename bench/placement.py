@@ -9,15 +9,13 @@ It runs `greenlane_tools.lab.placement` (docs/lab.md): 4 callers, no rivals.
 
 from __future__ import annotations
 
-import math
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bench.claims import Claim
+from bench.claims import Claim, of_verdicts
 from greenlane_tools.lab.placement import cells, model
 from greenlane_tools.lab.placement.contenders import CONTENDERS, FIXED, OURS, needs_of
 from greenlane_tools.lab.placement.functions import FUNCTIONS, Function, measured_amounts
@@ -45,24 +43,17 @@ def measure(quick: bool) -> list[dict[str, Any]]:
         measured = cells.measure(
             every, amounts, loop="asyncio", repetitions=_repetitions(quick), progress=_progress(every, quick)
         )
-    return [asdict(one) for one in verdicts_of(measured)]
+    return [{**one.row(), "function": one.function} for one in verdicts_of(measured)]
 
 
 def claims(verdicts: Sequence[Mapping[str, Any]]) -> list[Claim]:
     """What is claimed of them."""
-    return [
-        Claim(
-            "placement", f"{one['function']}: {one['text']}", one["measured"], *_interval(one),
-            "≤" if one["relation"] == "<=" else "≥", one["target"], digits=2, unit=one["unit"],
-        )
+    named = [
+        {**one, "text": f"{one['function']}: {one['text']}"}
         for one in verdicts
         if not (one["function"] == _KEEPS_GIL and one["text"].startswith("thread: heartbeat"))
-    ]  # fmt: skip
-
-
-def _interval(one: Mapping[str, Any]) -> tuple[float, float]:
-    """One repetition has none: the value itself."""
-    return (one["measured"], one["measured"]) if math.isnan(one["low"]) else (one["low"], one["high"])
+    ]
+    return of_verdicts("placement", named, digits=2)
 
 
 def _cells(quick: bool) -> list[cells.Cell]:

@@ -9,26 +9,23 @@ seconds: a smoke test of the proof, not a proof. Exit code 0: every claim holds;
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import NoReturn
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from bench import blocks, claims, offers, overhead, payers, placement, plan, pos, summary
 from bench.blocks import BLOCKS, Block
 from bench.claims import Claim
-from greenlane.errors import GreenlaneError, SettingsError
+from greenlane_tools.lab import demo
+from greenlane_tools.lab.arguments import Values, each_of, options, switch, whole
 from greenlane_tools.lab.environment import about
-from greenlane_tools.lab.interruption import ended_by_signals
 from greenlane_tools.lab.load.plan import Plan
 from greenlane_tools.lab.load.schedule import job_ms, schedule
 from greenlane_tools.lab.pricing import pricing
-from greenlane_tools.lab.processes import StartFailed
 from greenlane_tools.lab.run import tables, work_unit
 from greenlane_tools.lab.run.pacing import plan_of
 from greenlane_tools.lab.run.performed import Run, turns
@@ -55,39 +52,28 @@ _LONG_S = 3_000.0
 _UPSTREAM_MS, _LIGHT = 100.0, ("bikes", "scooters")
 
 
+@dataclass(frozen=True)
+class _Options:
+    quick: bool = switch("a smoke test of a few minutes")
+    only: tuple[str, ...] | None = each_of(_NAMES, "what is proved")
+    fresh: bool = switch("forget what was measured before")
+    seed: int = whole(1, 0, 2**31, "of all load")
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the proof; gives the exit code."""
-    try:
-        given = _arguments(argv)
-        with ended_by_signals():
-            return _Proof(given.quick, given.only, given.seed).run(given.fresh)
-    except (GreenlaneError, StartFailed) as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("\nstopped; run it again to go on where it was", file=sys.stderr)
-        return 130
+    attempted = "run the proof"
+    values = Values(attempted, "python -m bench.prove --help")
 
+    def parse(given: Sequence[str]) -> _Options | str:
+        found = options(_Options, values, "python -m bench.prove", (__doc__ or "").splitlines()[0], given)
+        return found if isinstance(found, str) else _Options(**found[0])
 
-def _arguments(argv: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(prog="python -m bench.prove", description=__doc__, allow_abbrev=False,
-                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
-    parser.add_argument("--quick", action="store_true", help="a smoke test of a few minutes")
-    parser.add_argument("--only", default=",".join(_NAMES), help=f"some of {', '.join(_NAMES)}")
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
-    parser.add_argument("--seed", type=int, default=1, help="of all load (1)")
-    given = parser.parse_args(argv)
-    given.only = tuple(given.only.split(","))
-    for name in given.only:
-        if name not in _NAMES:
-            raise SettingsError("--only", name, f"some of {', '.join(_NAMES)}", attempted="run the proof")
-    return given
+    def proved(given: _Options, *_: object) -> int:
+        return _Proof(given.quick, given.only or _NAMES, given.seed).run(given.fresh)
 
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise SettingsError("arguments", message, "options that exist", "python -m bench.prove --help",
-                            attempted="run the proof")  # fmt: skip
+    stopped = "stopped; run it again to go on where it was"
+    return demo.run(argv, sys.stdout, sys.stderr, attempted, parse, proved, stopped)
 
 
 class _Proof:
@@ -205,7 +191,7 @@ class _Proof:
 
     def _judge(self, found: Sequence[Claim]) -> None:
         self._claims += found
-        print("\n" + "\n".join(summary.claim_line(claim) for claim in found), flush=True)
+        print("\n" + "\n".join(claim.line() for claim in found), flush=True)
 
     def _end(self) -> int:
         failed = [claim for claim in self._claims if not claim.holds]
@@ -240,7 +226,7 @@ def _claims_of(
     mine, rivals, heavy = cells[name], [other for other in cells if not other.startswith(_OURS)], block.heavy()
     at = f"{block.utilisation_frac:g}, {name}"
     share, low, high = claims.share_within(mine, "bikes", deadline_ms)
-    found = [Claim(block.name, f"bikes within 500 ms ({at})", share, low, high, "≥", 0.999, digits=4)]
+    found = [Claim(f"bikes within 500 ms ({at})", share, low, high, ">=", 0.999, block=block.name, digits=4)]
 
     def against(endpoint: str, names: Sequence[str], target: float, at_share: float = 0.99, note: str = "") -> None:
         present = [other for other in names if other in cells]
@@ -249,7 +235,7 @@ def _claims_of(
             rival = claims.best(cells, present, statistic)
             point = claims.ratio(mine, cells[rival], statistic)
             text = f"{endpoint} p{at_share * 100:g} ÷ {rival}'s ({at})"
-            found.append(Claim(block.name, text, *point, "≤", target, note=note))
+            found.append(Claim(text, *point, "<=", target, note, block=block.name))
 
     if block.mix == "surge":
         for endpoint in ("bikes", heavy):
@@ -263,7 +249,7 @@ def _claims_of(
         against(heavy, ("gevent",), 1.25, note=_bound(plans, heavy))
     rival = claims.best(cells, rivals, claims.done_per_s, lowest=False)
     point = claims.ratio(mine, cells[rival], claims.done_per_s)
-    found.append(Claim(block.name, f"done per s ÷ {rival}'s ({at})", *point, "≥", 0.98))
+    found.append(Claim(f"done per s ÷ {rival}'s ({at})", *point, ">=", 0.98, block=block.name))
     return found
 
 

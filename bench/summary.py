@@ -13,15 +13,6 @@ from greenlane_tools.lab.run.rows import ALL, Row, find
 from greenlane_tools.lab.run.tables import interval
 
 
-def claim_line(claim: Claim) -> str:
-    """One claim as text: measured [interval], target, verdict."""
-    measured, low, high = (f"{value:.{claim.digits}f}" for value in (claim.measured, claim.low, claim.high))
-    value = f"{measured} [{low}, {high}]{claim.unit}"
-    target = f"{claim.relation} {claim.target:g}{claim.unit}"
-    note = f"  ({claim.note})" if claim.note else ""
-    return f"  {claim.text:<66}{value:>26}  {target:<9} {claim.verdict}{note}"
-
-
 def write(
     folder: Path,
     environment: Mapping[str, object],
@@ -34,7 +25,7 @@ def write(
         "schema": "greenlane.prove/1",
         "environment": environment,
         "rows": [{"block": block.name, "mix": block.mix, **asdict(row)} for block, rows in blocks for row in rows],
-        "claims": [{**asdict(claim), "verdict": claim.verdict} for claim in claims],
+        "claims": [{**asdict(claim), "verdict": claim.word} for claim in claims],
     }
     text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
     (folder / "raw" / "summary.json").write_text(text, encoding="utf-8")
@@ -54,16 +45,12 @@ def markdown(
         f"{environment.get('kernel')}, CPython {environment.get('python')}; {shown}. One worker each, open-loop "
         "Poisson load timed from the scheduled send, contenders interleaved, the same seeds.",
         "",
-        "| claim | measured | 95 % interval | target | verdict |",
-        "|---|---|---|---|---|",
+        "| claim | measured [95 % interval] | target | verdict |",
+        "|---|---|---|---|",
     ]
     for claim in claims:
-        low, high = (f"{value:.{claim.digits}f}" for value in (claim.low, claim.high))
-        note = f" ({claim.note})" if claim.note else ""
-        lines.append(
-            f"| {claim.block}: {claim.text}{note} | {claim.measured:.{claim.digits}f}{claim.unit} | {low}-{high} "
-            f"| {claim.relation} {claim.target:g}{claim.unit} | {claim.verdict} |"
-        )
+        note = f" ({claim.remark})" if claim.remark else ""
+        lines.append(f"| {claim.block}: {claim.text}{note} | {claim.value()} | {claim.goal()} | {claim.word} |")
     for block, rows in blocks:
         lines += ["", f"## {block.title} (`--only {block.name}`)", "", *_block_lines(block, rows)]
     return "\n".join(lines) + "\n"

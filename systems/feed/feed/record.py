@@ -5,7 +5,7 @@ without padding, after a header of two bytes (version, zero). Everything that re
 from here.
 
 Exactness: numbers that are not whole are kept as whole numbers of 1/scale. `stored / scale` in IEEE double is the
-double nearest to the decimal that JSON and hashes spell, so all three forms give the same value, bit for bit.
+double nearest to the decimal that JSON spells, so both forms give the same value, bit for bit.
 
 Versions: a newer version only *appends* fields, so a record of version 1 is a prefix of one of version 2. `fitted()`
 makes any version readable: what an older record lacks is null, what a newer one has more is cut off.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -83,10 +83,10 @@ class Field:
     """One field of an item.
 
     Args:
-        name: its key in JSON and in hashes.
+        name: its key in JSON.
         kind: how a packed record stores it.
         scale: the stored whole number is the value times this; 1 = the value is whole.
-        nullable: it may be null: absent from hashes, null in JSON, `null` in packed records.
+        nullable: it may be null: null in JSON, `null` in packed records.
         since: the version that brought it.
     """
 
@@ -300,47 +300,3 @@ def from_json(text: bytes) -> Item:
 
 # What items of older versions lack.
 _LACKING: Final[Item] = {field.name: None for field in FIELDS if field.since > 1}
-
-
-# --- hash
-
-
-def to_hash(item: Item, version: int = VERSION) -> dict[str, str]:
-    """The item as a Redis hash of 50 fields: nulls are empty, topics joined by commas, flags 0 and 1."""
-    return {field.name: _spelt(field, item[field.name]) for field in FIELDS if field.since <= version}
-
-
-def _spelt(field: Field, value: Any) -> str:
-    if value is None:
-        return ""
-    if field.kind is Kind.TOPICS:
-        return ",".join(map(str, value))
-    return str(int(value)) if field.kind is Kind.FLAG else str(value)
-
-
-def from_hash(stored: Mapping[bytes, bytes]) -> Item:
-    """The item of a hash of any version, as Redis gives it.
-
-    Raises:
-        ValueError: a field that every version has is not there.
-    """
-    try:
-        return {name: parsed(text) if (text := stored[key]) else None for name, key, parsed in _PARSED}
-    except KeyError:
-        if any(key not in stored for name, key, _ in _PARSED if name not in _LACKING):
-            raise ValueError(f"reading a hash: {len(stored)} fields, expected those of a version") from None
-        return OlderItem(from_hash({**{name.encode(): b"" for name in _LACKING}, **stored}))
-
-
-def _parser(field: Field) -> Callable[[bytes], Any]:
-    match field.kind:
-        case Kind.WORDS | Kind.CATEGORY | Kind.CITY:
-            return bytes.decode
-        case Kind.TOPICS:
-            return lambda text: [int(number) for number in text.split(b",")]
-        case Kind.FLAG:
-            return lambda text: text == b"1"
-    return int if field.scale == 1 else float
-
-
-_PARSED: Final = [(field.name, field.name.encode(), _parser(field)) for field in FIELDS]

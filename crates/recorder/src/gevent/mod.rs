@@ -14,7 +14,7 @@
 //! What the hub only passes on (a select's event, a thread pool's result) keeps the moment of its cause. Who only gives
 //! others their turn (`sleep(0)`, a poll or a timeout of 0) could run since it left: its wait is for the loop.
 //!
-//! Cost: see `bench/switch_cost.py`.
+//! Cost: see `bench/costs.py`.
 
 mod classes;
 mod greenlets;

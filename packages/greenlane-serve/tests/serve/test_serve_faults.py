@@ -1,12 +1,11 @@
-"""A slice of `python -m bench.serve_faults`: no safe request fails while parts die, hang, or have nowhere to write."""
+"""A slice of `tests.serve.faults`: no safe request fails while parts die, hang, or have nowhere to write."""
 
 from __future__ import annotations
 
 import os
 
 import pytest
-
-from bench.serve_faults import ROWS, Row, killed, measured, while_it_lasts
+from tests.serve.faults import ROWS, Row, killed, measured, while_it_lasts
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""Recorded latencies are within 5 % or 2 ms of the client's own; `python -m bench.arrival` prints them all.
+"""Recorded latencies are within 5 % or 2 ms of the client's own.
 
 A busy machine may keep the client between its clock and its send, or the server between its answer and the job's end:
 here one request of each kind must be near. `test_observed_arrival` holds of each request what no load can break.

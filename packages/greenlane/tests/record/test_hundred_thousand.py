@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.record.truths.compare import parts, run
 
-from bench.truths.compare import parts, run
 from greenlane_tools.reader import open_recording
 
 THREADS, EACH = 4, 25_000

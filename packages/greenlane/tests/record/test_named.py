@@ -1,13 +1,12 @@
-"""Each trouble of `bench.truths.troubles` is called by its name, and is as long as it was."""
+"""Each trouble of `tests.record.truths.troubles` is called by its name, and is as long as it was."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-
-from bench.truths.named import play_trouble
-from bench.truths.troubles import TROUBLES
+from tests.record.truths.named import play_trouble
+from tests.record.truths.troubles import TROUBLES
 
 pytestmark = pytest.mark.slow
 

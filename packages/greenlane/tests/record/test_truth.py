@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from bench.truths.compare import PARTS, RUNTIMES, play
+from tests.record.truths.compare import PARTS, RUNTIMES, play
 
 pytestmark = pytest.mark.slow
 

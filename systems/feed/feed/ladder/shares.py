@@ -33,7 +33,6 @@ _RULES: Final = tuple(
         ("JSON", r"", r"/json/(__init__|decoder|encoder|scanner)\.py|^json/"),
         ("JSON", r"^(from_json|to_json|_item|named|encoded)$", r"(record|user|candidates|variants/\w+)\.py"),
         ("JSON", r"^candidates$", r"variants/"),
-        ("decode", r"^from_hash$", r"record\.py"),
         ("features", r"", r"feed/(features|go_features)\.py"),
         ("predict", r"", r"catboost/"),
         ("sort", r"^(_sorted|_column|best|ranked)$", r"variants/(plain|shared_memory|native_go)"),

@@ -15,8 +15,8 @@ from .rows import cpu_ms, p95_ms, path_frac, pss_mb, ratio
 from .run import POOL, Result
 
 Json = dict[str, Any]
-_PATH: Final = {"inline": 12.0, "hashes": 50.0}
-_WHOLE: Final = {"inline": 6.0, "hashes": 25.0}
+_STOCK: Final = "inline"
+_PATH, _WHOLE = 12.0, 6.0
 _POOL_P95, _POOL_MEMORY, _POOL_MOST = 3.0, 2.5, 5.0
 _COMPILED: Final = "compiled"
 _COMPILED_PATH: Final = 1.5
@@ -59,21 +59,19 @@ def _lacking(result: Result) -> dict[str, tuple[int, Counter[str]]]:
 
 
 def _against_stock(result: Result) -> Iterator[Verdict]:
-    for name in ("inline", "hashes"):
-        if name not in result.pairs:
-            continue
+    for name in {_STOCK} & result.pairs.keys():
         pair = result.pairs[name]
         theirs, ours = pair["cells"][name], pair["cells"][OURS]
         factor = path_frac(pair["costs"][name]) / path_frac(pair["costs"][OURS])
         rate = f"at {amount(pair['per_s'])}/s"
         itself = pair["costs"][name]["path_cpu_ms"] / pair["costs"][OURS]["path_cpu_ms"]
         yield Verdict(
-            f"ranking path's CPU, {name} ÷ {OURS}, {rate}", *ratio(theirs, ours, cpu_ms, factor), ">=", _PATH[name],
+            f"ranking path's CPU, {name} ÷ {OURS}, {rate}", *ratio(theirs, ours, cpu_ms, factor), ">=", _PATH,
             f"one request at a time {amount(itself)}",
         )  # fmt: skip
         whole = pair["costs"][name]["cpu_ms"] / pair["costs"][OURS]["cpu_ms"]
         yield Verdict(
-            f"whole request's CPU, {name} ÷ {OURS}, {rate}", *ratio(theirs, ours, cpu_ms), ">=", _WHOLE[name],
+            f"whole request's CPU, {name} ÷ {OURS}, {rate}", *ratio(theirs, ours, cpu_ms), ">=", _WHOLE,
             f"one request at a time {amount(whole)}",
         )  # fmt: skip
 

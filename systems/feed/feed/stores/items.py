@@ -35,14 +35,6 @@ def connected(ports: Sequence[int]) -> RedisCluster:
     )  # fmt: skip
 
 
-async def hashes(client: RedisCluster, keys: Sequence[str]) -> list[dict[bytes, bytes]]:
-    """HGETALL of each key in a pipeline."""
-    pipe = client.pipeline()
-    for key in keys:
-        pipe.hgetall(key)
-    return await pipe.execute()
-
-
 async def values(client: RedisCluster, keys: Sequence[str]) -> list[bytes | None]:
     """MGET of the keys, however many slots they are in."""
     return await client.mget_nonatomic(keys)

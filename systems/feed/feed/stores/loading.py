@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import redis
 
-from feed.record import to_hash, to_json
+from feed.record import to_json
 from feed.world.catalogue import FIRST_ID
 from feed.world.world import World, name
 
 from .cluster import Cluster
-from .slots import hash_key, json_key, packed_key, shard_of, slot
+from .slots import json_key, packed_key, shard_of, slot
 
-# To be raised when JSON or hashes change: what was kept is made again.
+# To be raised when JSON changes: what was kept is made again.
 _EDITION: Final = 2
 # This many commands go out before their answers are read.
 _BATCH: Final = 500
 
 
 def filled(folder: Path, world: World, said: Callable[[str], None] = lambda line: None) -> Path:
-    """The folder with the shards' files of this world, in all three layouts; made in `folder` if it is not there.
+    """The folder with the shards' files of this world, in both layouts; made in `folder` if it is not there.
 
     Cost: about 0.2 ms an item the first time.
     """
     path = folder / f"redis-{name(world.seed, len(world.catalogue))}-{_EDITION}"
     if path.exists():
         return path
-    said(f"filling the item store: {len(world.catalogue)} items in three layouts, kept for the next run")
+    said(f"filling the item store: {len(world.catalogue)} items in two layouts, kept for the next run")
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         cluster = Cluster(Path(scratch))
         try:
@@ -54,7 +54,7 @@ def _fill(cluster: Cluster, world: World) -> None:
     pipes = [client.pipeline(transaction=False) for client in clients]
     for number, (key, value) in enumerate(_entries(world)):
         pipe = pipes[shard_of(slot(key.encode()))]
-        pipe.hset(key, mapping=value) if isinstance(value, Mapping) else pipe.set(key, value)
+        pipe.set(key, value)
         if number % (_BATCH * len(pipes)) == 0:
             for one in pipes:
                 one.execute()
@@ -63,9 +63,8 @@ def _fill(cluster: Cluster, world: World) -> None:
         client.close()
 
 
-def _entries(world: World) -> Iterator[tuple[str, Mapping[Any, Any] | bytes]]:
+def _entries(world: World) -> Iterator[tuple[str, bytes]]:
     for number in range(len(world.catalogue)):
         item, item_id = world.catalogue.item(number), FIRST_ID + number
-        yield hash_key(item_id), to_hash(item)
         yield json_key(item_id), to_json(item)
         yield packed_key(item_id), world.catalogue.records[number].tobytes()

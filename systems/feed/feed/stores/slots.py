@@ -26,11 +26,6 @@ def shard_of(number: int) -> int:
     return next(shard for shard in range(SHARDS) if number < BOUNDS[shard + 1])
 
 
-def hash_key(item_id: int) -> str:
-    """Where an item's hash of 50 fields lies."""
-    return f"item:{item_id}"
-
-
 def json_key(item_id: int) -> str:
     """Where an item's JSON value lies."""
     return f"json:{item_id}"

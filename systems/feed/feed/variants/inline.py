@@ -8,4 +8,4 @@ from .ranking import Given
 
 def ranking(given: Given) -> Plain:
     """The variant."""
-    return Plain(given, "json")
+    return Plain(given)

@@ -44,7 +44,7 @@ class NativeGo(Plain):
     """Spawned workers with the Go library."""
 
     def __init__(self, given: Given) -> None:
-        super().__init__(given, "json")
+        super().__init__(given)
         build(GO_LIBRARY)
         self._pool = self._made()
 

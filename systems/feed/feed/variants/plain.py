@@ -1,6 +1,6 @@
 """The ranking path in plain Python: items as dicts, features as lists, predict on a list of lists.
 
-`hashes`, `inline`, `pool` and `split` are this with another store layout or another place for the computation.
+`inline`, `pool` and `split` are this with another place for the computation.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from redis.asyncio import RedisCluster
 from feed.candidates import Named, chosen, named
 from feed.features import features_of
 from feed.model import ModelFiles, load_catboost
-from feed.record import Item, OlderItem, from_hash, from_json
+from feed.record import Item, OlderItem, from_json
 from feed.service.job import Job
 from feed.service.rules import Ranked
-from feed.stores.items import Read, connected, fetched, hashes, values
-from feed.stores.slots import hash_key, json_key
+from feed.stores.items import connected, fetched, values
+from feed.stores.slots import json_key
 from feed.user import User
 
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
@@ -69,14 +69,11 @@ class Plain:
 
     Args:
         given: the site.
-        layout: which form of the items is read: "hashes" or "json".
     """
 
-    def __init__(self, given: Given, layout: str) -> None:
+    def __init__(self, given: Given) -> None:
         self._given = given
         self._model = given.addresses.model
-        self._hashes = layout == "hashes"
-        self._read: Read = hashes if self._hashes else values
         self._pace = Pace()
         self._client: RedisCluster
 
@@ -106,8 +103,7 @@ class Plain:
 
     async def ranked(self, job: Job, user: User, ids: list[int]) -> Arrangeable:
         """Fetch, parse, features, predict, sort."""
-        key_of = hash_key if self._hashes else json_key
-        found = await fetched(job, self._client, self._read, key_of, ids, job.until(RECORDS_UNTIL))
+        found = await fetched(job, self._client, values, json_key, ids, job.until(RECORDS_UNTIL))
         with job.stages.computing("decode"):
             items = self._items(job, ids, found)
         if not items:
@@ -121,7 +117,6 @@ class Plain:
 
     def _items(self, job: Job, ids: Sequence[int], found: Mapping[int, Any]) -> list[Item]:
         """What can be read of what was found, in the order of `ids`."""
-        parsed = from_hash if self._hashes else from_json
         items: list[Item] = []
         unreadable = 0
         for item_id in ids:
@@ -129,7 +124,7 @@ class Plain:
             if stored is None:
                 continue
             try:
-                item = parsed(stored)
+                item = from_json(stored)
             except ValueError:
                 item = {}
             if item.get("item_id") == item_id:

@@ -20,7 +20,7 @@ class Pool(Plain):
     """Workers are what `ProcessPoolExecutor(n)` gives by default; a broken pool is replaced."""
 
     def __init__(self, given: Given) -> None:
-        super().__init__(given, "json")
+        super().__init__(given)
         self._pool = self._made()
 
     async def start(self) -> None:

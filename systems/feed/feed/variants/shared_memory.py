@@ -85,7 +85,7 @@ class SharedMemory(Plain):
     """The store and its connections are `Plain`'s; the rest is done by `given.workers` processes."""
 
     def __init__(self, given: Given) -> None:
-        super().__init__(given, "json")
+        super().__init__(given)
         # As an operator sets it; read when the first call is placed.
         os.environ["GREENLANE_PROCESS_WORKERS"] = str(given.workers)
 

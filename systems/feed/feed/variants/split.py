@@ -26,7 +26,7 @@ class Split(Plain):
     """Its rec-rankers are `given.workers` processes, asked in turn; one that ended is started again in its turn."""
 
     def __init__(self, given: Given) -> None:
-        super().__init__(given, "json")
+        super().__init__(given)
         self._rankers: list[tuple[Process, int]] = []
         self._turns: Iterator[int] = itertools.cycle(range(given.workers))
         self._session: aiohttp.ClientSession

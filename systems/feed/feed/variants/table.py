@@ -8,7 +8,7 @@ from typing import Final
 from .ranking import Given, Ranking
 
 VARIANTS: Final = (
-    "hashes", "inline", "pool", "split", "shared-memory", "native-go", "greenlane",
+    "inline", "pool", "split", "shared-memory", "native-go", "greenlane",
 )  # fmt: skip
 
 

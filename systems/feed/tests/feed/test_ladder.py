@@ -139,9 +139,9 @@ def test_users_take_turns() -> None:
 
 
 def test_greenlane_is_always_measured_and_variants_stand_in_the_order_of_the_ladder() -> None:
-    options = parse(["--variants", "pool,hashes"])
+    options = parse(["--variants", "pool,inline"])
     assert isinstance(options, Options)
-    assert options.variants == ("hashes", "pool", OURS)
+    assert options.variants == ("inline", "pool", OURS)
     assert isinstance(parse([]), Options)
 
 

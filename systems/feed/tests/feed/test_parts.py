@@ -12,7 +12,7 @@ import pytest
 
 from feed.first_level.law import Law
 from feed.service.stages import Stages, timed_loop
-from feed.stores.slots import SLOTS, hash_key, packed_key, shard_of, slot
+from feed.stores.slots import SLOTS, json_key, packed_key, shard_of, slot
 from feed.variants.plain import Pace
 
 
@@ -65,7 +65,7 @@ def test_shards_share_the_slots_and_buckets_keep_keys_together() -> None:
     shards = [shard_of(number) for number in range(SLOTS)]
     assert [shards.count(shard) for shard in range(3)] == [5461, 5461, 5462]
     assert slot(packed_key(10_000_001).encode()) == slot(packed_key(10_000_049).encode())
-    assert len({shard_of(slot(hash_key(item_id).encode())) for item_id in range(50)}) == 3
+    assert len({shard_of(slot(json_key(item_id).encode())) for item_id in range(50)}) == 3
 
 
 def run_timed(coroutine_function) -> Stages:  # type: ignore[no-untyped-def]

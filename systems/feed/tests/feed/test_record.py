@@ -14,10 +14,8 @@ from feed.record import (
     Item,
     OlderItem,
     fitted,
-    from_hash,
     from_json,
     pack,
-    to_hash,
     to_json,
     unpack,
     word_code,
@@ -42,12 +40,6 @@ def test_json_gives_back_what_it_was_made_of(items: list[Item]) -> None:
     assert [from_json(to_json(item)) for item in items] == items
 
 
-def test_a_hash_gives_back_what_it_was_made_of(items: list[Item]) -> None:
-    for item in items:
-        stored = {name.encode(): value.encode() for name, value in to_hash(item).items()}
-        assert from_hash(stored) == item
-
-
 def test_a_packed_record_gives_back_all_but_the_letters_of_the_title(items: list[Item]) -> None:
     for item in items:
         assert unpack(pack(item)) == item | {"title": [word_code(word) for word in item["title"].split()]}
@@ -67,21 +59,11 @@ def test_an_older_record_reads_as_one_whose_newer_fields_are_null(items: list[It
     assert fitted(pack(items[0], version=1)) == pack(older)
     assert from_json(to_json(items[0], version=1)) == older
     assert isinstance(from_json(to_json(items[0], version=1)), OlderItem)
-    stored = {name.encode(): value.encode() for name, value in to_hash(items[0], version=1).items()}
-    assert from_hash(stored) == older
-    assert isinstance(from_hash(stored), OlderItem)
 
 
 def test_an_item_whose_newer_fields_are_null_is_not_an_old_one(items: list[Item]) -> None:
     item = items[0] | dict.fromkeys(NEWER)
-    stored = {name.encode(): value.encode() for name, value in to_hash(item).items()}
     assert not isinstance(from_json(to_json(item)), OlderItem)
-    assert not isinstance(from_hash(stored), OlderItem)
-
-
-def test_a_hash_of_something_else_is_refused() -> None:
-    with pytest.raises(ValueError, match="reading a hash: 1 fields"):
-        from_hash({b"price": b"3"})
 
 
 def test_a_newer_record_is_read_as_far_as_it_is_known(items: list[Item]) -> None:

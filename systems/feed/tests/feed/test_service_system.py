@@ -21,12 +21,12 @@ from feed.compiled import NAME as COMPILED
 from feed.features import features_of
 from feed.first_level.law import Law
 from feed.model import ModelFiles, load_catboost
-from feed.record import pack, to_hash, to_json
+from feed.record import pack, to_json
 from feed.running import Running
 from feed.service.rules import Ranked, arranged
 from feed.site import Site
 from feed.stores.history import entries, feed_key
-from feed.stores.slots import SLOTS, hash_key, json_key, packed_key, shard_of, slot
+from feed.stores.slots import SLOTS, json_key, packed_key, shard_of, slot
 from feed.variants.table import VARIANTS
 from feed.world.catalogue import FIRST_ID, NOW_S
 from feed.world.lessons import candidates_of
@@ -341,16 +341,12 @@ def some_records_are_old_and_some_broken(site: Site) -> Iterator[None]:
         site.items.wait_writable()
         for number, item in enumerate(items):
             item_id = item["item_id"]
-            client.delete(hash_key(item_id))
             broken = number % 2
-            client.hset(hash_key(item_id), mapping={"price": "cheap"} if broken else to_hash(item, 1))
             client.set(json_key(item_id), b'{"item_id":' if broken else to_json(item, 1))
             client.set(packed_key(item_id), b"\x02\x00" if broken else pack(item, 1))
         yield
         for item in items:
             item_id = item["item_id"]
-            client.delete(hash_key(item_id))
-            client.hset(hash_key(item_id), mapping=to_hash(item))
             client.set(json_key(item_id), to_json(item))
             client.set(packed_key(item_id), pack(item))
 

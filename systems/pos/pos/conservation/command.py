@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TextIO
 
-from greenlane_tools.lab.ending import exit_code
+from greenlane_tools.lab import demo
 from greenlane_tools.lab.environment import about
 
 from .brokers import SharedRabbitMQ
@@ -30,7 +30,7 @@ _PACKAGES: Final = ("greenlane", "celery", "kombu", "amqp", "gevent", "requests"
 
 def main(argv: Sequence[str], out: TextIO, err: TextIO) -> int:
     """Runs it. Blocks until all is done or Ctrl-C; no process of it is left afterwards."""
-    return exit_code(ATTEMPTED, lambda: _run(parse(argv), out, err), err, "stopped; all processes ended")
+    return demo.run(argv, out, err, ATTEMPTED, parse, _run)
 
 
 def _run(options: Options, out: TextIO, err: TextIO) -> int:

@@ -2,108 +2,83 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from greenlane.errors import SettingsError
+from greenlane_tools.lab.arguments import Values, each_of, number, one_of, options, path, some_of, switch, whole
 
 from .cell import Plan
 from .contenders import CONTENDERS, Contender
 from .faults import FAULTS, Fault
 
 ATTEMPTED: Final = "run pos.conservation"
-_ORDERS: Final = 2_000
-_RATE_PER_S: Final = 300.0
-_LATENCY_MS: Final = 50.0
+_HINT: Final = "python -m pos.conservation --help"
 _DEFAULT: Final = ("gevent-200-early", "gevent-200", "greenlane", "greenlane-green")
+_WELL: Final = "a merchant's latency without faults, within a call's time limit"
+_SOAK: Final = "the faults and contenders of `make soak`, 330 orders each, 100 a second: 20 minutes to an hour"
 
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: which fault meets which contender, in this order."""
+    """As the flags name them; None = as `--soak` sets it, or as the help says."""
 
-    cells: tuple[tuple[Fault, Contender], ...]
-    plan: Plan
-    json: bool
-    page: Path | None
-    out: Path | None
+    orders: int | None = whole(None, 1, 1_000_000, "orders for each contender and fault (2000)")
+    rate: float | None = number(None, 0.1, 100_000, "most orders published a second (300)")
+    latency_ms: float | None = number(None, 0, 1_999, f"{_WELL} (50)")
+    contenders: tuple[str, ...] = some_of(
+        (*CONTENDERS, "all"), _DEFAULT, f"some of {', '.join(CONTENDERS)}, or all ({', '.join(_DEFAULT)})"
+    )
+    faults: tuple[str, ...] | None = each_of(
+        (*FAULTS, "all"), "; ".join(f"{fault.name}: {fault.what}" for fault in FAULTS.values())
+    )
+    soak: bool = switch(_SOAK)
+    queues: Literal["classic", "quorum"] = one_of(("classic", "quorum"), "RabbitMQ's kind of queue")
+    plain: bool = switch("a third of the merchants has no status query and ignores idempotency keys")
+    json: bool = switch("one object instead of the table")
+    page: Path | None = path(None, "also write the page of this run (conservation.md)")
+    out: Path | None = path(None, "keep the logs of workers and broker in this folder")
+
+    @property
+    def plan(self) -> Plan:
+        """What each contender meets."""
+        usual = (ORDERS, RATE_PER_S, LATENCY_MS) if self.soak else (2_000, 300.0, 50.0)
+        given = (self.orders, self.rate, self.latency_ms)
+        orders, rate, latency_ms = (one if each is None else each for one, each in zip(usual, given, strict=True))
+        kinds = ("asked", "keyed", "plain") if self.plain else ("asked", "keyed")
+        return Plan(int(orders), rate, kinds=kinds, latency_ms=latency_ms, queues=self.queues)
+
+    @property
+    def cells(self) -> list[tuple[Fault, Contender]]:
+        """Which fault meets which contender, in this order."""
+        if self.soak:
+            return [(FAULTS[fault], CONTENDERS[contender]) for fault, contender in CELLS]
+        faults = FAULTS if "all" in (self.faults or ("all",)) else self.faults or ()
+        met = itertools.product(faults, CONTENDERS if "all" in self.contenders else self.contenders)
+        return [(FAULTS[fault], CONTENDERS[one]) for fault, one in met if FAULTS[fault].meets(CONTENDERS[one])]
 
 
-def parse(argv: Sequence[str]) -> Options:
-    """Reads the command line.
+def parse(argv: Sequence[str]) -> Options | str:
+    """The options, or the text of --help when that was asked for.
 
     Raises:
-        SettingsError: a value that cannot be.
-        SystemExit: --help, or an option that is none.
+        SettingsError: an unknown option, a value outside its rule, or no fault that applies.
     """
-    said = _parser().parse_args(argv)
-    orders = said.orders if said.orders is not None else ORDERS if said.soak else _ORDERS
-    rate = said.rate if said.rate is not None else RATE_PER_S if said.soak else _RATE_PER_S
-    if orders < 1:
-        raise SettingsError("--orders", orders, "1 or more", attempted=ATTEMPTED)
-    if not rate > 0:
-        raise SettingsError("--rate", rate, "orders a second, over 0", attempted=ATTEMPTED)
-    faults = [FAULTS[name] for name in _names("--faults", said.faults, FAULTS)]
-    contenders = [CONTENDERS[name] for name in _names("--contenders", said.contenders, CONTENDERS)]
-    cells = [(fault, one) for fault, one in itertools.product(faults, contenders) if fault.meets(one)]
-    if said.soak:
-        cells = [(FAULTS[fault], CONTENDERS[contender]) for fault, contender in CELLS]
-    if not cells:
-        raise SettingsError("--faults", said.faults, "a fault that applies to these contenders",
-                            "python -m pos.conservation --help", attempted=ATTEMPTED)  # fmt: skip
-    latency_ms = said.latency_ms if said.latency_ms is not None else LATENCY_MS if said.soak else _LATENCY_MS
-    if not 0 <= latency_ms < 2_000:
-        raise SettingsError("--latency-ms", latency_ms, "0 to 2000, a call's time limit", attempted=ATTEMPTED)
-    kinds = ("asked", "keyed", "plain") if said.plain else ("asked", "keyed")
-    return Options(
-        cells=tuple(cells),
-        plan=Plan(orders, rate, kinds=kinds, latency_ms=latency_ms, queues=said.queues),
-        json=said.json,
-        page=said.page,
-        out=said.out,
+    said = (
+        "Sends orders through a real RabbitMQ to real workers and ten merchants, injects faults, and checks the "
+        "balance: each order ended once, and its merchant saw it once."
     )
-
-
-def _names(option: str, said: str, known: Mapping[str, object]) -> list[str]:
-    names = list(known) if said == "all" else said.split(",")
-    for name in names:
-        if name not in known:
-            rule = f"some of {', '.join(known)}; or all"
-            raise SettingsError(option, name, rule, "python -m pos.conservation --help", attempted=ATTEMPTED)
-    return names
-
-
-def _parser() -> argparse.ArgumentParser:
-    faults = "\n".join(f"  {fault.name:20} {fault.what}" for fault in FAULTS.values())
-    parser = argparse.ArgumentParser(
-        prog="python -m pos.conservation",
-        description="Sends orders through a real RabbitMQ to real workers and ten merchants, injects faults, and "
-        "checks the balance: each order ended once, and its merchant saw it once.",
-        epilog=f"contenders: {', '.join(CONTENDERS)}\n\nfaults:\n{faults}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--orders", type=int, help=f"orders for each contender and fault ({_ORDERS})")
-    parser.add_argument("--rate", type=float, help=f"most orders published a second ({_RATE_PER_S:g})")
-    parser.add_argument("--latency-ms", type=float, help=f"a merchant's latency without faults ({_LATENCY_MS:g})")
-    parser.add_argument("--contenders", default=",".join(_DEFAULT), help=f"({','.join(_DEFAULT)})")
-    parser.add_argument("--faults", default="all", help="which, by name, separated by commas (all)")
-    parser.add_argument(
-        "--soak", action="store_true",
-        help=f"the faults and contenders of `make soak`, {ORDERS} orders each, {RATE_PER_S:g} a second: an "
-        "hour on a busy machine, 20 minutes on another",
-    )  # fmt: skip
-    parser.add_argument("--queues", choices=("classic", "quorum"), default="classic", help="RabbitMQ's kind (classic)")
-    parser.add_argument(
-        "--plain", action="store_true", help="a third of the merchants has no status query and ignores idempotency keys"
-    )
-    parser.add_argument("--json", action="store_true", help="one object instead of the table")
-    parser.add_argument("--page", type=Path, help="also write the page of this run (conservation.md)")
-    parser.add_argument("--out", type=Path, help="keep the logs of workers and broker in this folder")
-    return parser
+    found = options(Options, Values(ATTEMPTED, _HINT), "python -m pos.conservation", said, argv)
+    if isinstance(found, str):
+        return found
+    made = Options(**found[0])
+    if not made.cells:
+        rule = "a fault that applies to these contenders"
+        raise SettingsError("--faults", ",".join(made.faults or ()), rule, _HINT, attempted=ATTEMPTED)
+    return made
 
 
 # --- Which contender meets which fault in a soak, and how many orders each: more than 20,000 in all.

@@ -26,10 +26,10 @@ WELL = Outcome(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["--orders", "0"], "--orders=0, expected 1 or more"),
-        (["--rate", "0"], "--rate=0.0, expected orders a second, over 0"),
-        (["--latency-ms", "2000"], "--latency-ms=2000.0, expected 0 to 2000"),
-        (["--faults", "none,storm"], "--faults='storm', expected some of none, worker-kill"),
+        (["--orders", "0"], "--orders='0', expected a whole number from 1"),
+        (["--rate", "0"], "--rate='0', expected a number from 0.1"),
+        (["--latency-ms", "2000"], "--latency-ms='2000', expected a number from 0 to 1999"),
+        (["--faults", "none,storm"], "--faults='none,storm', expected some of none, worker-kill"),
         (["--contenders", "celery"], "--contenders='celery', expected some of prefork-4"),
     ],
 )

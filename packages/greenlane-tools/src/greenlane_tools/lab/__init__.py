@@ -16,6 +16,7 @@ columns       a table for people
 relay         a TCP relay whose cable can be cut, slowed and watched
 listeners     listening sockets as the kernel lists them
 rabbitmq      what a RabbitMQ of one's own needs
+experiment/   what measuring commands have in common: options, turns, samples, claims, tables, page
 load/         open-loop load, timed from the scheduled send
 scenario/     scenarios as files: what is served, what is asked of it, what goes wrong
 run/          a scenario run: contenders interleaved, kept, judged (`greenlane lab run`)

@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from greenlane.errors import SettingsError
+from greenlane.settings.refusal import nearest
 
-__all__ = ["Parser", "Values", "number", "one_of", "options", "path", "some_of", "switch", "whole", "words"]
+__all__ = [
+    "Parser", "Values", "declare", "each_of", "number", "one_of", "options", "path", "read", "some_of", "switch",
+    "whole", "wholes", "words",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,9 @@ class Values:
         unknown, twice = any(name not in known for name in names), len(set(names)) < len(names)
         if unknown or twice or (at_most and len(names) > at_most):
             those = ", ".join(known)
-            raise self.wrong(
-                flag, text, f"one of {those}" if at_most == 1 else f"some of {those}, each once, with commas"
-            )
+            rule = f"one of {those}" if at_most == 1 else f"some of {those}, each once, with commas"
+            meant = next((nearest(name, known) for name in names if name not in known), "")
+            raise SettingsError(flag, text, rule, meant or self.hint, attempted=self.attempted)
         return names
 
     def wrong(self, flag: str, text: str, rule: str) -> SettingsError:
@@ -118,9 +122,21 @@ def number(default: float | None, low: float, high: float, said: str) -> Any:
     return _field(default, said, lambda values, flag, given: values.number(flag, given, low, high))
 
 
-def whole(default: int, low: int, high: int, said: str) -> Any:
-    """A field that is a whole number from low to high."""
+def whole(default: int | None, low: int, high: int, said: str) -> Any:
+    """A field that is a whole number from low to high; a default of None = as `said` says."""
     return _field(default, said, lambda values, flag, given: values.whole(flag, given, low, high))
+
+
+def wholes(default: tuple[int, ...] | None, low: int, high: int, said: str) -> Any:
+    """A field that is whole numbers from low to high, each once."""
+
+    def read(values: Values, flag: str, given: str) -> tuple[int, ...]:
+        found = tuple(values.whole(flag, part.strip(), low, high) for part in given.split(","))
+        if len(set(found)) < len(found):
+            raise values.wrong(flag, given, "each number once")
+        return found
+
+    return _field(default, said, read)
 
 
 def words(default: str, said: str) -> Any:
@@ -128,9 +144,13 @@ def words(default: str, said: str) -> Any:
     return _field(default, said, lambda _values, _flag, given: given)
 
 
-def one_of(known: Sequence[str], said: str) -> Any:
-    """A field that is a known name, the first unless one is given."""
-    return _field(known[0], said, lambda values, flag, given: values.names(flag, given, known, at_most=1)[0])
+def one_of(known: Sequence[str], said: str, default: str | None = "") -> Any:
+    """A field that is a known name, the first unless one is given; a default of None = none."""
+    return _field(
+        known[0] if default == "" else default,
+        said,
+        lambda values, flag, given: values.names(flag, given, known, at_most=1)[0],
+    )
 
 
 def some_of(known: Collection[str], default: tuple[str, ...], said: str) -> Any:
@@ -143,9 +163,15 @@ def some_of(known: Collection[str], default: tuple[str, ...], said: str) -> Any:
     return field(default=default, metadata={"said": said.replace("%", "%%"), "read": read})
 
 
-def path(default: str, said: str) -> Any:
-    """A field that is a path."""
-    return _field(Path(default), said, lambda _values, _flag, given: Path(given))
+def each_of(known: Collection[str], said: str) -> Any:
+    """A field that is some known names in the order in which they are given; None = all."""
+    said = f"{said}: some of {', '.join(known)} (all)"
+    return _field(None, said, lambda values, flag, given: values.names(flag, given, known))
+
+
+def path(default: str | None, said: str) -> Any:
+    """A field that is a path; None = none."""
+    return _field(None if default is None else Path(default), said, lambda _values, _flag, given: Path(given))
 
 
 def switch(said: str) -> Any:
@@ -154,7 +180,9 @@ def switch(said: str) -> Any:
 
 
 def _field(default: object, said: str, read: Read) -> Any:
-    usual = "" if default is None else f" ({default:g})" if isinstance(default, float) else f" ({default})"
+    shown = f"{default:g}" if isinstance(default, float) else default
+    shown = ",".join(map(str, default)) if isinstance(default, tuple) else shown
+    usual = "" if default is None else f" ({shown})"
     return field(default=default, metadata={"said": said.replace("%", "%%") + usual, "read": read})
 
 
@@ -173,19 +201,29 @@ def options(
     parser = Parser(values, prog, description)
     for flag, said in others:
         parser.add_argument(flag, help=said)
-    declared = [one for one in fields(cls) if one.metadata]
-    for one in declared:
-        action = "store" if "read" in one.metadata else "store_true"
-        parser.add_argument(_flag(one.name), help=one.metadata["said"], action=action)
+    declare(cls, parser)
     given = parser.given(argv)
-    if isinstance(given, str):
-        return given
+    return given if isinstance(given, str) else (read(cls, values, given), given)
+
+
+def declare(cls: type, parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a dataclass to a parser; `read` reads what was given."""
+    for one in fields(cls):
+        if one.metadata:
+            action = "store" if "read" in one.metadata else "store_true"
+            parser.add_argument(_flag(one.name), help=one.metadata["said"], action=action)
+
+
+def read(cls: type, values: Values, given: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a dataclass from what was given. Raises SettingsError."""
     found = {}
-    for one in declared:
-        said = getattr(given, one.name)
-        read: Read | None = one.metadata.get("read")
-        found[one.name] = one.default if said is None else said if read is None else read(values, _flag(one.name), said)
-    return found, given
+    for one in fields(cls):
+        if one.metadata:
+            said, convert = getattr(given, one.name), one.metadata.get("read")
+            found[one.name] = (
+                one.default if said is None else convert(values, _flag(one.name), said) if convert else said
+            )
+    return found
 
 
 def _flag(name: str) -> str:

@@ -20,7 +20,6 @@ def document(
     sections: Iterable[str],
     *,
     links: Mapping[str, str] | None = None,
-    styles: str = "",
     script: str = "",
 ) -> Html:
     """The page as one text.
@@ -30,7 +29,7 @@ def document(
         header: `Html` above the sections: heading, conclusion, cards.
         sections: `Html` of `blocks.section`; empty ones are left out.
         links: label by the name of a section, for a line of jumps below the header; None = none.
-        styles, script: of this page alone, after the common ones.
+        script: of this page alone, after the common one.
     """
     jumps = ""
     if links:
@@ -40,7 +39,7 @@ def document(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{shown(title)}</title><style>{_text('page.css')}{styles}</style></head>"
+        f"<title>{shown(title)}</title><style>{_text('page.css')}</style></head>"
         f"<body>{body}<script>{_text('page.js')}{script}</script></body></html>\n"
     )
 

@@ -4,7 +4,7 @@ A prediction errs for three reasons, and each widens the band. The requests that
 takes them again, with repetition. The cores of a machine change their speed from minute to minute: each draw has one.
 And a measurement is short: each draw simulates as many requests as come in `WINDOW_S`. Of 19 draws, what comes next is
 between the lowest and the highest nine times of ten, whatever its law. What the model itself gets wrong is a factor
-beyond both ends; `python -m bench.plan_calibration` says which factor it takes.
+beyond both ends; `make prove ARGS="--only plan"` says which factor it takes.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ import re
 
 from greenlane_tools.lab.accept.contenders import SERVERS, contenders, limited
 from greenlane_tools.lab.accept.measuring import Accepting, Kernel, Limit, Row
-from greenlane_tools.lab.accept.page import page
-from greenlane_tools.lab.accept.tables import tables, typical_burst
+from greenlane_tools.lab.accept.shown import shown, tables, typical_burst
 
 UP = Accepting(
     "gunicorn-20.0.4", "20.0.4", "gevent", "tcp", "", 4, True, listeners=1, requests=10, share_split=[4, 3, 2, 1],
@@ -28,17 +27,17 @@ def test_the_burst_shown_is_the_one_in_the_middle():
 
 def test_a_contender_that_does_not_start_has_its_reason_below_the_table():
     accepting, limits, kernel = tables(ROWS)
-    assert [line["listeners"] for line in accepting.lines] == ["1", "no start"]
-    assert accepting.lines[0]["burst of 20"] == "17/2/1/0"
-    assert accepting.lines[0]["contender"] == "gunicorn-20.0.4"
+    assert [line["listeners"] for line in accepting.rows] == ["1", "no start"]
+    assert accepting.rows[0]["burst of 20"] == "17/2/1/0"
+    assert accepting.rows[0]["contender"] == "gunicorn-20.0.4"
     assert accepting.notes == ("gunicorn 27.0.1 unix --reuse-port does not start: refused <here>",)
-    assert limits.lines[0]["answered after (s)"] == "3 × 0.05, 3 × 5.10"
-    assert kernel.lines[0]["connections"] == "4/3/2/1"
-    assert all(set(table.columns) == set(line) for table in (accepting, limits, kernel) for line in table.lines)
+    assert limits.rows[0]["answered after (s)"] == "3 × 0.05, 3 × 5.10"
+    assert kernel.rows[0]["connections"] == "4/3/2/1"
+    assert all(set(table.columns) == set(line) for table in (accepting, limits, kernel) for line in table.rows)
 
 
 def test_the_page_shows_all_and_escapes_what_servers_say():
-    text = page(ROWS, {"uvicorn": "offline"}, {"kernel": "6.18"})
+    text = shown(ROWS, {"uvicorn": "offline"}, {"kernel": "6.18"}).page()
     assert "refused &lt;here&gt;" in text and "Without uvicorn: offline." in text
     assert text.count("<svg") == 5  # three maps of shares, the limit, the kernel
     assert not re.search(r'(src|href)="http', text)

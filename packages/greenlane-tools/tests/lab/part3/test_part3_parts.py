@@ -10,9 +10,10 @@ import pytest
 from tests.lab.part3.made import CELL, REQUESTS, SHAPE, made_run
 
 from greenlane_tools.lab.part3 import charts, shown
+from greenlane_tools.lab.part3 import options as command
 from greenlane_tools.lab.part3.cells import Cell, with_baselines
 from greenlane_tools.lab.part3.charts import hidden, lines, picture
-from greenlane_tools.lab.part3.page import page
+from greenlane_tools.lab.part3.perform import result_of
 from greenlane_tools.lab.part3.presets import PRESETS, cells_of
 from greenlane_tools.lab.part3.rows import latencies_ms, little, longest, rows_of
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape, missing
@@ -118,6 +119,10 @@ def test_modelled_figures_of_the_presets_are_those_of_the_models() -> None:
             assert min(found) - 0.1 <= known.value <= max(found) + 0.1
 
 
+def test_the_command_names_every_preset() -> None:
+    assert list(command.PRESETS) == list(PRESETS)
+
+
 def test_a_runtime_that_is_not_there_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert missing(RUNTIMES["node"]) == "there is no `node` in PATH"
@@ -126,8 +131,8 @@ def test_a_runtime_that_is_not_there_is_named_with_the_remedy(monkeypatch: pytes
 
 def test_a_busy_machine_is_said_with_a_remedy() -> None:
     noisy = rows_of({CELL: [made_run(others_cores=0.5)]})
-    assert "stop them and run again" in shown.noise(noisy)
-    assert shown.noise(rows_of({CELL: [made_run()]})) == ""
+    assert "stop them and run again" in shown.noise(noisy)[0]
+    assert shown.noise(rows_of({CELL: [made_run()]})) == []
 
 
 def test_more_green_threads_than_requests_are_said_with_a_remedy() -> None:
@@ -160,9 +165,8 @@ def test_the_page_shows_every_part_and_escapes_nothing_twice() -> None:
     many = Cell(RUNTIMES["gevent"], SHAPE, 5, 3)
     alone = Cell(RUNTIMES["gevent"], SHAPE, 1, 3, baseline=True)
     measured = {CELL: [made_run()], many: [made_run()], alone: [made_run()]}
-    rows = rows_of(measured)
-    text = page(preset, rows, preset.beside(rows), measured)
-    for heading in ("Published and measured", "more green threads", "three clocks", "longest request", "All figures"):
+    text = result_of(preset, measured).page()
+    for heading in ("figures hide", "more green threads", "three clocks", "longest request", "Latencies in ms"):
         assert heading in text
     assert "&amp;lt;" not in text
 

@@ -14,7 +14,7 @@ here) belong to the job that hands them over; until they start, it waits for the
 Seen as the loop's own work: callbacks of protocols and descriptors. Seen as its creator's: the first step of an eager
 task (3.12+). A program whose loop class overrides `call_soon` and never calls its base's is not seen.
 
-Cost: `python -m bench.step_cost`. Switched off it is 0.03 us a `call_soon`; uninstalled nothing.
+Cost: `python -m bench.costs`. Switched off it is 0.03 us a `call_soon`; uninstalled nothing.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ never imports gevent. The switches of a thread are followed from its hub's first
 Why not a loop or hub class of our own (`GEVENT_LOOP`): the hub of the main thread usually exists when we come, and the
 program may have its own.
 
-Cost: `bench/switch_cost.py` prints what a switch costs more; the target is 250 ns.
+Cost: `python -m bench.costs` prints what a switch costs more; the target is 250 ns.
 """
 
 from __future__ import annotations

@@ -6,7 +6,10 @@ from typing import Final
 
 from greenlane.cli.command import Command
 from greenlane.cli.subcommands import group
-from greenlane_tools.cli.lab import accept, compare, part3, placement, run
+from greenlane_tools.cli.lab import compare, run
+from greenlane_tools.lab.accept import options as accept
+from greenlane_tools.lab.part3 import options as part3
+from greenlane_tools.lab.placement import options as placement
 
 __all__ = ["COMMAND"]
 

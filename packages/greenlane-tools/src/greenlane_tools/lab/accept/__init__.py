@@ -1,5 +1,6 @@
 """Which worker accepts: servers of several versions, TCP and Unix sockets, with and without `--reuse-port`.
 
+options        the command and its options
 environments   throw-away virtual environments, one a server's version
 contenders     what is compared
 answering      the application that all serve; counts what a worker accepts at once
@@ -8,5 +9,5 @@ measuring      a dataclass a table: share of each worker, bursts, pinning by kee
 acceptor       four processes that accept by one of the kernel's ways, without a server
 kernel         who of them gets the next connection
 runner         all of it in turn
-tables, page   what is shown
+shown          tables, and the drawings of the page
 """

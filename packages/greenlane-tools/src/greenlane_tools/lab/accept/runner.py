@@ -6,16 +6,35 @@ import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from greenlane.cli.output import Output
+from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.accept import kernel
 from greenlane_tools.lab.accept.contenders import SERVERS, Contender, Family, contenders, limited
 from greenlane_tools.lab.accept.environments import Environment, Skipped, ready
-from greenlane_tools.lab.accept.measuring import Accepting, Amounts, Kernel, Limit, Row, accepting, described, limit
+from greenlane_tools.lab.accept.measuring import (
+    FULL,
+    QUICK,
+    Accepting,
+    Amounts,
+    Kernel,
+    Limit,
+    Row,
+    accepting,
+    described,
+    limit,
+)
 from greenlane_tools.lab.accept.serving import NotServing, served
+from greenlane_tools.lab.accept.shown import shown
+from greenlane_tools.lab.environment import about
+from greenlane_tools.lab.experiment.result import Result
 from greenlane_tools.lab.interruption import checkpoint
 
-__all__ = ["Order", "Outcome", "expected_s", "run"]
+if TYPE_CHECKING:
+    from greenlane_tools.lab.accept.options import Options
+
+__all__ = ["Order", "expected_s", "perform"]
 
 #: Whose limit is measured: a gevent worker of 2021 and of today, and what others call a limit.
 _LIMITED: Final = ("gunicorn-20.1.0", "gunicorn", "gunicorn-gthread", "gunicorn-asgi", "uvicorn", "granian")
@@ -37,15 +56,6 @@ class Order:
     environments: Path
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result."""
-
-    rows: list[Row]
-    # Reason by server that could not be installed.
-    skipped: dict[str, str]
-
-
 def expected_s(order: Order) -> float:
     """How long it takes once the environments are there; indicative."""
     amounts = order.amounts
@@ -57,12 +67,28 @@ def expected_s(order: Order) -> float:
     return (len(cells) - refused) * cell_s + refused * _NO_BOOT_S + limits + 5
 
 
-def run(order: Order, say: Callable[[str], None]) -> Outcome:
-    """Measures; blocks until all is done.
+def perform(options: Options, output: Output) -> Result | None:
+    """Measures; blocks until all is done. None: only the servers were asked for."""
+    servers, families = options.servers or tuple(SERVERS), options.sockets or ("tcp", "unix")
+    if "help" in servers:
+        some = [{"server": one.name, "worker": one.worker_class} for one in SERVERS.values()]
+        output.table(some, ("server", "worker"))
+        return None
+    order = Order(servers, families, options.workers, QUICK if options.quick else FULL, options.environments)
+    minutes = expected_s(order) / 60
+    output.say(f"{len(servers)} servers, {order.workers} workers each: about {minutes:.0f} min")
+    rows, skipped = _measured(order, lambda text: output.say(f"  {text}"))
+    if not any(isinstance(row, Accepting) and row.boots for row in rows):
+        raise GreenlaneError(
+            "measure who accepts", name="servers", value=list(skipped) or list(servers), rule="one that starts",
+            hint="connect to a package index once, or name others with --servers",
+        )  # fmt: skip
+    told = {"quick": options.quick, "workers": order.workers, "skipped": skipped}
+    return shown(rows, skipped, {**about(("greenlane",)), **told})
 
-    Args:
-        say: told what comes next.
-    """
+
+def _measured(order: Order, say: Callable[[str], None]) -> tuple[list[Row], dict[str, str]]:
+    """All rows, and the reason by server that could not be installed."""
     found, skipped = _environments(order.servers, order.environments, say)
     rows: list[Row] = []
     cells = contenders([name for name in order.servers if name in found], order.families)
@@ -81,7 +107,7 @@ def run(order: Order, say: Callable[[str], None]) -> Outcome:
         checkpoint()
         say(f"the kernel alone: {mechanism}")
         rows.append(_kernel(mechanism, order))
-    return Outcome(rows, skipped)
+    return rows, skipped
 
 
 def _environments(

@@ -1,5 +1,6 @@
 """Lyft's benchmark of green threads (part 3 of its gevent series), under seven runtimes and by three clocks.
 
+options      the command and its options
 runtimes     what a request does, and the runtimes: command, environment, what is missing
 programs     the runtimes' programs, each in a process of its own
 run          one program run: started, awaited, ended; what it recorded
@@ -8,5 +9,5 @@ rows         one row a cell: latencies by three clocks, Little's law, theory
 presets      the published runs, and what they hide
 shown        the text of a run
 charts       the drawings of a run, and the longest request in the published form
-page         the page of a run
+perform      the command: what is run, and what is said of it
 """

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from greenlane_tools.lab.experiment.turns import in_turns
 from greenlane_tools.lab.part3.run import Run, expected_s, run
 from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 
-__all__ = ["Cell", "Measured", "expected_all_s", "keep", "measure", "with_baselines"]
+__all__ = ["Cell", "Measured", "expected_all_s", "measure", "samples", "with_baselines"]
 
 
 #: A baseline that was not requested runs about this long, and at least this many requests.
 _BASELINE_MS: Final = 3_000.0
 _BASELINE_LEAST: Final = 10
+_TIMES: Final = ("arrival_ns", "spawn_ns", "handler_ns", "end_ns")
 
 
 @dataclass(frozen=True)
@@ -71,52 +71,24 @@ def measure(
     Raises:
         GreenlaneError: a program failed; see `run`.
     """
-    found: dict[Cell, list[Run]] = {cell: [] for cell in cells}
-    source = random.Random(seed)
-    number = 0
-    for _ in range(repetitions):
-        order = list(cells)
-        source.shuffle(order)
-        for cell in order:
-            if progress is not None:
-                progress(number, cell)
-            found[cell].append(run(cell.runtime, cell.shape, cell.green_threads, cell.requests, yields=yields))
-            number += 1
-    return found
+    return in_turns(
+        cells, lambda cell: run(cell.runtime, cell.shape, cell.green_threads, cell.requests, yields=yields),
+        repetitions=repetitions, seed=seed, progress=progress,
+    )  # fmt: skip
 
 
-# --- What a run leaves in a folder: every request as a Parquet file, which any table tool reads.
-
-
-def keep(path: Path, measured: Measured) -> None:
-    """Writes every request of every run, a row each, times in ns since its run began; baselines too.
-
-    Raises:
-        OSError: no room, no permission.
-    """
-    import pyarrow
-    import pyarrow.parquet
-
+def samples(measured: Measured) -> dict[str, list[object]]:
+    """Columns: every request of every run, a row each, times in ns since its run began; baselines too."""
     columns: dict[str, list[object]] = {}
     for cell, runs in measured.items():
-        key = {
-            "contender": cell.runtime.name,
-            "green_threads": cell.green_threads,
-            "set_cpu_ms": cell.shape.cpu_ms,
-            "set_network_ms": cell.shape.network_ms,
-            "calls": cell.shape.calls,
-            "together": cell.shape.together,
-        }
+        shape = cell.shape
+        key: dict[str, object] = {
+            "contender": cell.runtime.name, "green_threads": cell.green_threads, "set_cpu_ms": shape.cpu_ms,
+            "set_network_ms": shape.network_ms, "calls": shape.calls, "together": shape.together,
+        }  # fmt: skip
         for repetition, one in enumerate(runs):
             for request in one.requests:
-                row = key | {
-                    "repetition": repetition,
-                    "number": request.number,
-                    "arrival_ns": request.arrival_ns - one.began_ns,
-                    "spawn_ns": request.spawn_ns - one.began_ns,
-                    "handler_ns": request.handler_ns - one.began_ns,
-                    "end_ns": request.end_ns - one.began_ns,
-                }
-                for name, value in row.items():
+                times = {name: getattr(request, name) - one.began_ns for name in _TIMES}
+                for name, value in (key | {"repetition": repetition, "number": request.number} | times).items():
                     columns.setdefault(name, []).append(value)
-    pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="zstd")
+    return columns

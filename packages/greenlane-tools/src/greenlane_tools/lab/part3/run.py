@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab import processes
-from greenlane_tools.lab.environment import usable_cores
+from greenlane_tools.lab.experiment.program import ended
 from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 
 __all__ = ["Request", "Run", "expected_s", "run"]
@@ -21,7 +18,6 @@ __all__ = ["Request", "Run", "expected_s", "run"]
 _START_S: Final = 0.6
 #: A run that takes this many times what it should, and a minute, hangs or has no CPU.
 _PATIENCE: Final = 10
-_POLL_S: Final = 0.01
 #: A program whose requests took less CPU than this share of what was set had calibrated in a slow moment …
 _LEAST_CPU_FRAC: Final = 0.9
 #: … and is run again, this often in all.
@@ -113,29 +109,16 @@ def run(
 
 
 def _once(runtime: Runtime, shape: Shape, green_threads: int, requests: int, yields: int, by_clock: bool) -> Run:
-    limit_s = 60 + _PATIENCE * expected_s(shape, green_threads, requests)
-    with tempfile.TemporaryDirectory(prefix="greenlane-part3-") as folder:
-        result, log = Path(folder, "result.json"), Path(folder, "log")
-        command = runtime.command(json.dumps(_job(shape, green_threads, requests, yields, by_clock, result)))
-        busy_ns = processes.machine_busy_ns() - processes.family_ns()
-        began_s = time.monotonic()
-        with log.open("wb") as written:
-            try:
-                child = processes.Child(command, {**os.environ, **runtime.environment}, written, Path(folder))
-            except OSError as error:
-                raise _failed(runtime, f"not started ({error.strerror})", log) from None
-            try:
-                while child.running():
-                    if time.monotonic() - began_s > limit_s:
-                        raise _failed(runtime, f"not done after {limit_s:.0f} s", log)
-                    time.sleep(_POLL_S)
-            finally:
-                child.end()
-        others = (processes.machine_busy_ns() - processes.family_ns() - busy_ns) / 1e9 / (time.monotonic() - began_s)
-        if not result.exists():
-            raise _failed(runtime, "ended without a result", log)
-        found = json.loads(result.read_text())
-    return _run(found, shape, green_threads, min(max(others, 0.0), usable_cores()))
+    def command(folder: Path, result: Path) -> tuple[Sequence[str], Mapping[str, str]]:
+        job = json.dumps(_job(shape, green_threads, requests, yields, by_clock, result))
+        return runtime.command(job), runtime.environment
+
+    done = ended(command, 60 + _PATIENCE * expected_s(shape, green_threads, requests))
+    if done.failed:
+        rule = f"a program that leaves its result ({done.failed})"
+        hint = f"run it without {runtime.name}: --runtimes"
+        raise GreenlaneError(_ATTEMPT, name="runtime", value=runtime.name, rule=rule, hint=hint)
+    return _run(done.result, shape, green_threads, done.others_cores)
 
 
 def _job(
@@ -163,11 +146,3 @@ def _run(found: dict[str, Any], shape: Shape, green_threads: int, others_cores: 
         found["runtime"], shape, green_threads, requests, found["began_ns"], found["ended_ns"], found["cpu_ns"],
         found["iterations_per_ms"], found["yield_ns"], others_cores,
     )  # fmt: skip
-
-
-def _failed(runtime: Runtime, how: str, log: Path) -> GreenlaneError:
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    last = f"; it said: {lines[-1]}" if lines else ""
-    rule = f"a program that leaves its result ({how}{last})"
-    hint = f"run it without {runtime.name}: --runtimes"
-    return GreenlaneError(_ATTEMPT, name="runtime", value=runtime.name, rule=rule, hint=hint)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from greenlane_tools.lab.experiment.result import Table, disturbed
 from greenlane_tools.lab.part3.cells import Cell, Measured
 from greenlane_tools.lab.part3.charts import hidden, lines
 from greenlane_tools.lab.part3.presets import Beside
@@ -12,7 +13,6 @@ from greenlane_tools.lab.part3.rows import CLOCKS, Row, latencies_ms
 from greenlane_tools.lab.statistics import BEYOND, enough
 
 __all__ = [
-    "Table",
     "beside",
     "histograms",
     "laws",
@@ -29,32 +29,8 @@ __all__ = [
 _MOST_LINES: Final = 40
 _BINS: Final = 60
 _BLOCKS: Final = " ▁▂▃▄▅▆▇█"
-#: Others that use more cores than this spoil the figures.
-_NOISE_CORES: Final = 0.1
 #: Measured CPU of a request below this share of what was set.
 _SHORT_FRAC: Final = 0.95
-
-
-class Table(NamedTuple):
-    """Rows under a heading."""
-
-    heading: str
-    rows: Sequence[Mapping[str, object]]
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns, of the first row."""
-        return list(self.rows[0])
-
-    def _repr_markdown_(self) -> str:
-        """As notebooks show it."""
-        lines = [
-            self.columns,
-            ["---"] * len(self.columns),
-            *([str(row[name]) for name in self.columns] for row in self.rows),
-        ]
-        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-        return f"{self.heading}\n\n{table}"
 
 
 def measured_rows(rows: Sequence[Row]) -> Table:
@@ -167,8 +143,7 @@ def places(number: int) -> str:
 
 def warnings(rows: Sequence[Row]) -> Iterator[str]:
     """What makes the figures less than they look, with a remedy."""
-    if said := noise(rows):
-        yield said
+    yield from noise(rows)
     few = [row for row in rows if row["requests"] < row["green_threads"]]
     if few:
         most = max(few, key=lambda row: row["green_threads"])
@@ -184,18 +159,13 @@ def warnings(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def noise(rows: Sequence[Row]) -> str:
-    """What to do about a machine that was busy with something else; "" = it was quiet."""
-    most = max(row["others_cores"] for row in rows)
-    if most > _NOISE_CORES:
-        return (
-            f"other processes used up to {most:.1f} cores meanwhile: stop them and run again, the figures are too slow"
-        )
+def noise(rows: Sequence[Row]) -> list[str]:
+    """What to do about a machine that was busy with something else; nothing = it was quiet."""
+    if found := disturbed(max(row["others_cores"] for row in rows)):
+        return found
     slow = [row for row in rows if row["set_cpu_ms"] and row["cpu_ms_per_job"] < _SHORT_FRAC * row["set_cpu_ms"]]
-    if slow:
-        names = ", ".join(dict.fromkeys(row["contender"] for row in slow))
-        return f"requests of {names} got less CPU than was set, the machine's pace changes: run again"
-    return ""
+    names = ", ".join(dict.fromkeys(row["contender"] for row in slow))
+    return [f"requests of {names} got less CPU than was set, the machine's pace changes: run again"] if slow else []
 
 
 def _shape(row: Row) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from greenlane_tools.lab.experiment.turns import in_turns
 from greenlane_tools.lab.placement.contenders import IDLE, OURS, Contender, lacking, needs_of
 from greenlane_tools.lab.placement.functions import Amounts, Function
 from greenlane_tools.lab.placement.programs.job import Job
@@ -108,24 +108,9 @@ def measure(
         seed: of the orders.
         progress: called before each run with its number from 0.
     """
-    found: dict[Cell, list[Run]] = {cell: [] for cell in cells}
-    source = random.Random(seed)
-    number = 0
-    for _ in range(repetitions):
-        for block in _blocks(cells):
-            source.shuffle(block)
-            for cell in block:
-                if progress is not None:
-                    progress(number, cell)
-                found[cell].append(run(cell.contender, cell.job(loop, amounts), cell.expected_s()))
-                number += 1
-    return found
-
-
-def _blocks(cells: Sequence[Cell]) -> list[list[Cell]]:
-    blocks: dict[tuple[str, int], list[Cell]] = {}
-    for cell in cells:
-        if not cell.missing:
-            key = ("" if cell.function is None else cell.function.name, cell.callers)
-            blocks.setdefault(key, []).append(cell)
-    return list(blocks.values())
+    found = in_turns(
+        [cell for cell in cells if not cell.missing],
+        lambda cell: run(cell.contender, cell.job(loop, amounts), cell.expected_s()),
+        repetitions=repetitions, seed=seed, block_of=lambda cell: (cell.function, cell.callers), progress=progress,
+    )  # fmt: skip
+    return {cell: found.get(cell, []) for cell in cells}

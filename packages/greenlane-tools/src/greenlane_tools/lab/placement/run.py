@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from greenlane_tools.lab import processes
-from greenlane_tools.lab.environment import usable_cores
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.experiment.program import ended
 from greenlane_tools.lab.placement.contenders import Contender
 from greenlane_tools.lab.placement.programs.job import Job, Result
 
 __all__ = ["Run", "run"]
 
-_POLL_S: Final = 0.01
 #: Start of an interpreter, of pools, of Ray.
 _START_S: Final = 60.0
 #: A run that takes this many times what it should, and a minute, hangs or has no CPU.
 _PATIENCE: Final = 20
-_JOB_VARIABLE: Final = "PLACEMENT_JOB"
 
 
 @dataclass(frozen=True)
@@ -44,36 +38,10 @@ def run(contender: Contender, job: Job, expected_s: float) -> Run:
         job: its `result` is set here.
         expected_s: how long it takes on an idle machine, its start left out.
     """
-    # A short name: Ray's sockets lie in this folder, and a socket's path has at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="gl-p-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        result, log = folder / "result.json", folder / "log"
+
+    def command(folder: Path, result: Path) -> tuple[Sequence[str], Mapping[str, str]]:
         text = json.dumps(asdict(job) | {"result": str(result)})
-        environment = {**os.environ, "TMPDIR": name, _JOB_VARIABLE: text}
-        busy_ns, began_s = processes.machine_busy_ns() - processes.family_ns(), time.monotonic()
-        limit_s = began_s + _START_S + _PATIENCE * expected_s
-        with log.open("wb") as written:
-            child = processes.Child(contender.command(text, job.loop, folder), environment, written, folder)
-            try:
-                while child.running() and not result.exists() and time.monotonic() < limit_s:
-                    checkpoint()
-                    time.sleep(_POLL_S)
-                passed_s = time.monotonic() - began_s
-                others_ns = processes.machine_busy_ns() - processes.family_ns() - busy_ns
-            finally:
-                child.end()
-        others = min(max(others_ns / 1e9 / passed_s, 0.0), usable_cores())
-        if not result.exists():
-            how = "it took too long" if time.monotonic() >= limit_s else "it ended without a result"
-            return Run(Result(), f"{how}{_last_line(log)}", others)
-        return Run(_read(result), "", others)
+        return contender.command(text, job.loop, folder), {"TMPDIR": str(folder), "PLACEMENT_JOB": text}
 
-
-def _read(path: Path) -> Result:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return Result(**found)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return f"; it said: {lines[-1]}" if lines else ""
+    found = ended(command, _START_S + _PATIENCE * expected_s, lasting=True)
+    return Run(Result(**found.result) if found.result else Result(), found.failed, found.others_cores)

@@ -12,7 +12,7 @@ rows                one row per cell
 judged              the scenario's bounds against rows, what was seen, and what makes it less than it looks
 payers              which classes gain and which pay, against plain threads
 tables              text
-sections, strips    parts of the page
+sections            parts of the page
 page                the page, and the result as JSON
 runner, talk        all of it in turn, and how it tells of itself
 """

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from math import isnan
 from typing import Final
 
-from greenlane_tools.lab.run import sections, strips
+from greenlane_tools.lab.run import sections
 from greenlane_tools.lab.run.judged import Judgement
 from greenlane_tools.lab.run.performed import turns
 from greenlane_tools.lab.run.runner import Result
@@ -32,7 +32,6 @@ _ABOUT = (
 def page(result: Result, command: str = "") -> Html:
     """The whole page; `command` made it, "" = greenlane lab run."""
     command = command or f"greenlane lab run {result.scenario.name}"
-    asked = next((one for one in result.scenario.classes if one.deadline_ms), None)
     scenario, order = result.scenario, sections.drawn_order(result.contenders)
     header = [
         note(command),
@@ -42,7 +41,6 @@ def page(result: Result, command: str = "") -> Html:
         *(paragraph(remark, "warning") for remark in result.remarks),
     ]
     parts = [
-        strips.strips(result.runs, order, asked) if asked else "",
         _bounds(result),
         *(sections.in_time(scenario, result.rows, order, one.name) for one in scenario.classes),
         sections.over_time(scenario, result.runs, order),
@@ -51,8 +49,7 @@ def page(result: Result, command: str = "") -> Html:
         sections.numbers(scenario, result.rows, order),
         sections.method(result.environment, _ABOUT, blocks.details("The scenario", _text(scenario.text))),
     ]
-    styles, script = strips.files() if asked else ("", "")
-    return html_document(command, header, parts, styles=styles, script=script)
+    return html_document(command, header, parts)
 
 
 def _bounds(result: Result) -> Html:

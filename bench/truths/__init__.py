@@ -1,1 +1,0 @@
-"""Programs whose jobs know where their time went, and what the recording says of them. Tests and bench run the same."""

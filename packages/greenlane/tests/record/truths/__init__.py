@@ -1,0 +1,1 @@
+"""Programs whose jobs know where their time went, and what the recording says of them."""
