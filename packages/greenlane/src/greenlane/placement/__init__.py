@@ -9,7 +9,7 @@ A call's way: `Placement` says where it runs, an `Executor` runs it, and its cal
     remarks                     warnings of what never pays
     call, executor              one call; what runs calls: one interface
     native_threads              on a thread of this process
-    arena/                      in worker processes, over shared memory
+    processes/                  in worker processes, buffers in shared memory
     cluster/                    on a Ray cluster
     interpreter                 starts the processes of those two
     here                        who schedules the code that runs now

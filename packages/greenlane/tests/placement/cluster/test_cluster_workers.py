@@ -18,9 +18,9 @@ import numpy
 import pytest
 from tests.lanes.burners import together, until
 from tests.placement import work
-from tests.placement.arena.running import descriptors, is_alive
 from tests.placement.cluster import functions
 from tests.placement.cluster.lent import Lender
+from tests.placement.processes.running import descriptors, is_alive
 
 from greenlane.errors import DeadlineExceeded, PlacementError, WorkerDied
 from greenlane.placement import Call, on_loop, on_thread

@@ -15,10 +15,10 @@ from typing import Any
 
 from greenlane import deadline
 from greenlane.errors import Cancelled, DeadlineExceeded
-from greenlane.placement.arena import inside
-from greenlane.placement.arena.answers import error_parcel, result_parcel
-from greenlane.placement.arena.names import found
-from greenlane.placement.arena.parcel import Parcel, unpack_call
+from greenlane.placement.processes import inside
+from greenlane.placement.processes.answers import error_parcel, result_parcel
+from greenlane.placement.processes.names import found
+from greenlane.placement.processes.parcel import Parcel, unpack
 
 __all__ = ["Actor"]
 
@@ -94,7 +94,7 @@ class Actor:
         try:
             if b"__main__" in text:
                 self._know_main()
-            fn, args, kwargs = unpack_call(text, [memoryview(buffer).toreadonly() for buffer in buffers])
+            fn, args, kwargs = unpack(text, [memoryview(buffer).toreadonly() for buffer in buffers])
             if type(fn) is str:
                 name, fn = fn, found(fn)
             context = contextvars.copy_context()

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import PlacementError
-from greenlane.placement.arena import inside
-from greenlane.placement.arena.answers import error_parcel
 from greenlane.placement.cluster.actor import Actor
 from greenlane.placement.cluster.options import ClusterOptions
 from greenlane.placement.cluster.wire import Frame, FrameKind, Wire
+from greenlane.placement.processes import inside
+from greenlane.placement.processes.answers import error_parcel
 
 __all__ = ["main"]
 

@@ -23,13 +23,13 @@ from typing import Final
 
 from greenlane.errors import Overloaded, PlacementError, WorkerDied
 from greenlane.placement import Call, ExecutorStats, State
-from greenlane.placement.arena import inside
-from greenlane.placement.arena.answers import raised, unreadable
-from greenlane.placement.arena.names import shipped
-from greenlane.placement.arena.parcel import Parcel, pack_call, unpack
 from greenlane.placement.cluster.link import Link
 from greenlane.placement.cluster.options import ClusterOptions
 from greenlane.placement.cluster.wire import Frame, FrameKind
+from greenlane.placement.processes import inside
+from greenlane.placement.processes.answers import raised, unreadable
+from greenlane.placement.processes.names import shipped
+from greenlane.placement.processes.parcel import Parcel, pack_call, unpack
 from greenlane.threads.unpatched import RLock, allocate_lock, in_forked_child, start_new_thread
 
 __all__ = ["RayExecutor"]

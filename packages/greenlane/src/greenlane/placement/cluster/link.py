@@ -8,17 +8,17 @@ import logging
 import os
 import pickle
 import posix  # gevent replaces what `os` has of it
+import select
 import signal
 from collections.abc import Callable
 from typing import Any, Final
 
-from greenlane._native import Poll
 from greenlane.placement import interpreter
-from greenlane.placement.arena.names import main_module
 from greenlane.placement.cluster.options import ClusterOptions
 from greenlane.placement.cluster.wire import Frame, FrameKind, pair
+from greenlane.placement.processes.names import main_module
 from greenlane.threads.fork_warning import mark_thread
-from greenlane.threads.unpatched import allocate_lock, start_new_thread
+from greenlane.threads.unpatched import allocate_lock, poll, start_new_thread
 
 __all__ = ["Link"]
 
@@ -130,9 +130,6 @@ class Link:
 
 
 def _ends_within(pidfd: int, seconds: float) -> bool:
-    poll = Poll()
-    try:
-        poll.add(pidfd)
-        return bool(poll.wait(int(seconds * 1000)))
-    finally:
-        poll.close()
+    waiting = poll()
+    waiting.register(pidfd, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))

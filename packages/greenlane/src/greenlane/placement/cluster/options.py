@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from greenlane.errors import SettingsError
-from greenlane.placement.arena.options import check_range
+from greenlane.placement.processes.options import check_range
 
 __all__ = ["ClusterOptions"]
 
