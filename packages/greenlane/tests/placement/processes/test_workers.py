@@ -46,6 +46,16 @@ def test_an_exit_status_is_told(make: Make) -> None:
         run(make(), functions.leave, 3)
 
 
+def test_a_death_is_noticed_while_a_child_of_the_worker_lives_on(make: Make, tmp_path: Path) -> None:
+    executor = make()
+    try:
+        with pytest.raises(WorkerDied, match="exited with status 3"):
+            run(executor, functions.leave_a_child, tmp_path / "child")
+        assert run(executor, functions.same, 1) == 1
+    finally:
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
 def test_a_death_fails_only_its_own_call(make: Make, tmp_path: Path) -> None:
     executor = make(workers=2)
     spinning = submitted(executor, functions.spin_until_told, tmp_path / "begun", tmp_path / "met")

@@ -7,32 +7,27 @@ from __future__ import annotations
 
 import _socket
 import contextlib
-import contextvars
 import faulthandler
 import gc
+import os
 import pickle
 import signal
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from greenlane import deadline
 from greenlane._native import die_with_parent
-from greenlane.errors import Cancelled, DeadlineExceeded
 from greenlane.placement.processes import inside
-from greenlane.placement.processes.answers import error_parcel, result_parcel
-from greenlane.placement.processes.messages import ERROR, READY, RESULT, End, Page
-from greenlane.placement.processes.names import found
-from greenlane.placement.processes.parcel import MOST_BYTES, Parcel, pack, unpack
+from greenlane.placement.processes.answers import error_parcel
+from greenlane.placement.processes.messages import ERROR, READY, End, Page
+from greenlane.placement.processes.parcel import Parcel, pack
+from greenlane.placement.processes.runner import Runner
 
 __all__ = ["main"]
 
 # Descriptors that a worker begins with.
 _SOCKET, _PAGE, _CRASH = 3, 4, 5
-# Our frames between the loop and a function: left out of what its caller sees.
-_OUR_FRAMES: Final = 1
 # The kernel keeps 15 bytes.
 _NAME: Final = b"greenlane-work"
 # Of 1000, added to the parent's oom_score_adj: as if the worker used a fifth of the memory more. Arbitrary.
@@ -44,6 +39,8 @@ def main(parent: int) -> None:
     if not die_with_parent(parent):
         return
     inside.close_inherited(_CRASH)
+    for fd in (_SOCKET, _PAGE, _CRASH):
+        os.set_inheritable(fd, False)
     _show_itself()
     inside.WORKER = True
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
@@ -64,38 +61,21 @@ def _show_itself() -> None:
         score.write_text(str(min(int(score.read_text()) + _MORE_KILLABLE, 1000)))
 
 
-class _CallHere:
-    """The call that runs: what `greenlane.checkpoint()` asks."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-        self.call_id = self.deadline_ns = 0
-
-    def check(self) -> None:
-        """Raise if the caller has left."""
-        # The parent cancels what is late, too: read first, so that the clock tells why.
-        cancelled = self._page.cancelled == self.call_id
-        if self.deadline_ns and time.monotonic_ns() >= self.deadline_ns:
-            raise DeadlineExceeded()
-        if cancelled:
-            raise Cancelled()
-
-
 class _Child:
     def __init__(self, end: End, page: Page) -> None:
         self._end, self._page = end, page
-        self._running = _CallHere(page)
         start = end.receive()
         if start is None:
             raise BrokenPipeError
-        self._warm_up, sys.argv[:], *self._main = pickle.loads(start.text)
+        self._warm_up, sys.argv[:], *main = pickle.loads(start.text)
+        self._runner = Runner(main, lambda: page.cancelled)
         sys.stderr = _LastLine(sys.stderr, page)
 
     def get_ready(self) -> bool:
         """Run the warm-up, and tell how that went. False = badly."""
         try:
             if self._warm_up:
-                self._function(self._warm_up)()
+                self._runner.function(self._warm_up)()
         except BaseException as error:
             self._end.send(ERROR, 0, 0, error_parcel(error))
             return False
@@ -107,35 +87,16 @@ class _Child:
 
     def serve(self) -> None:
         """Answer calls until the parent hangs up."""
-        running = self._running
-        deadline.CURRENT.set(running)
         while (message := self._end.receive()) is not None:
-            running.call_id = self._page.begun = message.call_id
-            running.deadline_ns = message.ns
+            call_id, due_ns, names_main = message.call_id, message.ns, message.names_main
+            self._page.begun = call_id
             # Nothing of a call lives on in this frame.
             parts = [message.text, message.buffers]
-            names_main = message.names_main
             del message
             from_ns = time.monotonic_ns()
-            kind, parcel = self._outcome(parts, names_main)
-            self._answer(kind, running.call_id, parcel, time.monotonic_ns() - from_ns)
+            kind, parcel = self._runner.outcome(call_id, due_ns, parts, names_main=names_main)
+            self._answer(kind, call_id, parcel, time.monotonic_ns() - from_ns)
             del parcel
-
-    def _outcome(self, parts: list[Any], names_main: bool) -> tuple[int, Parcel]:
-        name = "?"
-        try:
-            if names_main:
-                self._know_main()
-            fn, args, kwargs = unpack(*parts)
-            parts[1].clear()
-            parts.clear()
-            if type(fn) is str:
-                name, fn = fn, self._function(fn)
-            result = contextvars.copy_context().run(fn, *args, **kwargs)
-            del args, kwargs
-            return RESULT, result_parcel(result, name, MOST_BYTES)
-        except BaseException as error:
-            return ERROR, error_parcel(_without_ours(error))
 
     def _answer(self, kind: int, call_id: int, parcel: Parcel, ran_ns: int) -> None:
         try:
@@ -144,19 +105,6 @@ class _Child:
             raise
         except OSError as error:  # no memory file could be made
             self._end.send(ERROR, call_id, 0, error_parcel(error))
-
-    def _function(self, name: str) -> Callable[..., Any]:
-        if name.startswith("__main__:"):
-            self._know_main()
-        return found(name)
-
-    def _know_main(self) -> None:
-        """Import the program's main module, under the name that keeps its `if __name__ == "__main__"` from running."""
-        main, self._main = self._main, ["", ""]
-        if main[0]:
-            from multiprocessing import spawn  # 20 ms that most programs can do without
-
-            spawn.prepare({main[0]: main[1]})
 
 
 class _LastLine:
@@ -182,11 +130,3 @@ class _LastLine:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
-
-
-def _without_ours(error: BaseException) -> BaseException:
-    traceback = error.__traceback__
-    for _ in range(_OUR_FRAMES):
-        if traceback is not None and traceback.tb_next is not None:
-            traceback = traceback.tb_next
-    return error.with_traceback(traceback)

@@ -29,7 +29,7 @@ from greenlane.placement.processes.names import name_of, shipped
 from greenlane.placement.processes.options import ProcessOptions
 from greenlane.placement.processes.parcel import MOST_BYTES, pack_call, unpack
 from greenlane.placement.processes.worker import Keeper, Order, ProcessWorker, Worker
-from greenlane.threads.unpatched import allocate_lock
+from greenlane.threads.unpatched import RLock
 
 __all__ = ["ProcessExecutor", "ProcessStats"]
 
@@ -60,7 +60,7 @@ class ProcessExecutor:
         _all.add(self)
 
     def _begin(self) -> None:
-        self._lock = allocate_lock()
+        self._lock = RLock()  # a finalizer may place a call in the middle of one
         self._queue: deque[Order] = deque()
         self._idle: list[Worker] = []
         self._orders: dict[int, Order] = {}

@@ -84,10 +84,22 @@ class Worker:
     #: For messages.
     where = "in a worker process"
 
-    def __init__(self, end: End, page: Page) -> None:
+    def __init__(self, end: End, page: Page, pid: int, pidfd: int) -> None:
+        """Take what it has been started as.
+
+        Args:
+            end: this side's.
+            page: what both see.
+            pid: the process on this machine that it is, or is reached through.
+            pidfd: its descriptor. Its end counts: a child of it may keep the socket open.
+        """
         self.end = end
         self.page = page
-        self.pid = 0
+        self.pid = pid
+        self.pidfd = pidfd
+        self._waiting = poll()
+        self._waiting.register(end.fileno(), select.POLLIN)
+        self._waiting.register(pidfd, select.POLLIN)
         # When it was ready; 0 = not yet.
         self.ready_s = 0.0
         # What it runs; under the executor's lock.
@@ -101,6 +113,15 @@ class Worker:
         parcel, due_ns = order.parcel, order.call.deadline_ns
         with self._sending:
             self.end.send(CALL, order.call_id, due_ns, parcel, names_main=parcel.names_main)
+
+    def says(self, within_s: float | None) -> Message | None:
+        """Wait for what it says; None = nothing within this time (None = for ever), or it is gone. Raises OSError."""
+        ready = self._waiting.poll(None if within_s is None else within_s * 1000)
+        return self.end.receive() if any(fd == self.end.fileno() for fd, _ in ready) else None
+
+    def has_ended(self) -> bool:
+        """Whether its process is gone."""
+        return readable(self.pidfd, 0)
 
     def kill(self) -> None:
         """End it now, whatever it does."""
@@ -158,9 +179,7 @@ class ProcessWorker(Worker):
                 # In the order that `child` has them.
                 pid = interpreter.start(_MODULE, [socket.fileno(), page, crash], environ)
                 ours.pop_all()
-        super().__init__(end, shared)
-        self.pid = pid
-        self.pidfd = os.pidfd_open(pid)
+        super().__init__(end, shared, pid, os.pidfd_open(pid))
         self._crash = crash
 
     def kill(self) -> None:
@@ -206,7 +225,7 @@ class Pool(Protocol):
         """Give a free worker its next call."""
 
     def take(self, worker: Worker) -> Order | None:
-        """Give what a worker was running: nothing any more."""
+        """Give what a worker was running; it has no call afterwards."""
 
     def settle(self, order: Order, message: Message) -> None:
         """End a call with its answer."""
@@ -295,14 +314,10 @@ class Keeper:
 
     def _greet(self, worker: Worker) -> BaseException | None:
         """Wait until it is ready; gives what its warm-up raised."""
-        if self._pool.closed or not readable(worker.end.fileno(), self._pool.options.start_timeout_s):
-            return None
-        message = worker.end.receive()
-        if message is None:
-            return None
-        if message.kind != READY:
+        message = None if self._pool.closed else worker.says(self._pool.options.start_timeout_s)
+        if message is not None and message.kind != READY:
             return raised(unpack(message.text, message.buffers))
-        worker.ready_s = time.monotonic()
+        worker.ready_s = 0.0 if message is None else time.monotonic()
         return None
 
     def _serve(self, worker: Worker) -> None:
@@ -324,16 +339,17 @@ class Keeper:
                 return
 
     def _heard(self, worker: Worker) -> Message | None:
+        """Wait for an answer; None = it is gone, or is to go."""
         grace_s = self._pool.options.kill_after_s
-        while grace_s and not readable(worker.end.fileno(), grace_s / 4):
-            order = worker.order
-            if order is not None and order.left_s and time.monotonic() > order.left_s + grace_s:
-                worker.kill()
-                return None
-        try:
-            return worker.end.receive()
-        except OSError:
-            return None
+        with contextlib.suppress(OSError):
+            while True:
+                message = worker.says(grace_s / 4 if grace_s else None)
+                order = worker.order
+                if message is not None or not grace_s or worker.has_ended():
+                    return message
+                if order is not None and order.left_s and time.monotonic() > order.left_s + grace_s:
+                    return None
+        return None
 
     def _is_worn(self, worker: Worker) -> bool:
         most = self._pool.options.max_calls
