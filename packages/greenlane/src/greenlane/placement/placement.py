@@ -310,8 +310,6 @@ class Placement:
         cost.choice.ended(call, cost)
         if cost.place in _ELSEWHERE:
             self._note(call, "worker process" if cost.place == "process" else "cluster")
-        elif cost.choice.wants_workers():
-            cost.choice.get_ready(self._executors)
 
     def _note(self, call: Call, where: str) -> None:
         """Count a call that ran elsewhere, and write down in a recording what its caller waited for, by name."""
@@ -422,6 +420,9 @@ class Placement:
             self._waited_ns += from_ns - call.arrival_ns
         if begun and spent is not None:
             self._learn(call.name, took_ns, spent)
+        # Here, and not where the caller is: it imports modules.
+        if call.cost is not None and call.cost.choice.wants_workers() and permits.mode(call.name) == "on":
+            call.cost.choice.get_ready(self._executors)
 
     def _end_linger(self) -> None:
         """End what the end of a call has kept for the next one. Each thread of the lane comes here after its calls."""

@@ -94,7 +94,7 @@ REMOVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("wait_max_ms", "share_ms", "max_routes", "max_phases", "cluster_queue"), _CONSTANT),
     "process_queue": _CONSTANT,
     "auto_placements": "set `placement = thread` to keep all placed functions in this process",
-    "explore_ms": f"{_LEFT_OUT}no placement is tried any more; three measured calls decide",
+    "explore_ms": f"{_LEFT_OUT}three measured calls decide",
     "arena_mb": f"{_LEFT_OUT}shared memory grows with what is sent",
     "one_core": "set `cores = one`, or leave it out: `auto` keeps to one core while that pays",
     "inline_ms": f"{_LEFT_OUT}mark the function `@greenlane.light` or `@greenlane.heavy` instead",

@@ -129,7 +129,7 @@ class Incoming:
         return found
 
     def unseen(self) -> list[int]:
-        """Give the slots that nothing looks into any more; see `Outgoing.free`."""
+        """Give the slots that nothing looks into now; see `Outgoing.free`."""
         if not self._seen:
             return []
         gone = [number for number in self._seen if self._shared or self._slots[number].is_alone()]

@@ -1,8 +1,8 @@
 """What crosses to another process: a pickle, and beside it the buffers that need no pickling (protocol 5).
 
 numpy arrays, Arrow columns and pandas blocks give their memory themselves. Whole arguments and results (and members of
-a tuple that is a result) that are `bytes` or `bytearray` of some size, or `memoryview`, are wrapped so that they do,
-too. A memoryview arrives as one: JSON or records are parsed where they lie. bytes are copied once more at arrival.
+a tuple that is a result) that are `bytes` or `bytearray` of some size, or `memoryview`, are wrapped, and give theirs.
+A memoryview arrives as one: JSON or records are parsed where they lie. bytes are copied once more at arrival.
 """
 
 from __future__ import annotations
