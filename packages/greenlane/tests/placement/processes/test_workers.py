@@ -199,7 +199,7 @@ def test_a_worker_ignores_the_terminals_interrupt_alone_and_has_no_descriptors_b
 
 def test_a_worker_is_known_by_name_and_goes_before_its_parent_when_memory_runs_out(executor: ProcessExecutor) -> None:
     folder = Path(f"/proc/{run(executor, functions.pid)}")
-    assert (folder / "comm").read_text() == "greenlane-work\n"
+    assert (folder / "comm").read_text() == "greenlane-pool\n"
     ours = int(Path("/proc/self/oom_score_adj").read_text())
     assert int((folder / "oom_score_adj").read_text()) == min(ours + 200, 1000)
 

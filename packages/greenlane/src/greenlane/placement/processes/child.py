@@ -29,7 +29,7 @@ __all__ = ["main"]
 # Descriptors that a worker begins with.
 _SOCKET, _PAGE, _CRASH = 3, 4, 5
 # The kernel keeps 15 bytes.
-_NAME: Final = b"greenlane-work"
+_NAME: Final = b"greenlane-pool"
 # Of 1000, added to the parent's oom_score_adj: as if the worker used a fifth of the memory more. Arbitrary.
 _MORE_KILLABLE: Final = 200
 
