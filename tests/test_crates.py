@@ -26,17 +26,16 @@ GRAPH: Mapping[str, frozenset[str]] = {
     "load": frozenset(),
     "interpreter": frozenset({"process"}),
     "methods": frozenset({"process"}),
-    "arena": frozenset(),
     "permits": frozenset({"interpreter", "policy", "process"}),
     "recorder": frozenset({"interpreter", "methods", "process", "recording-format"}),
-    "guest": frozenset({"arena", "interpreter", "methods", "permits", "policy", "process", "recorder"}),
+    "guest": frozenset({"interpreter", "methods", "permits", "policy", "process", "recorder"}),
     "recording-read": frozenset({"recording-format"}),
     "simulate": frozenset({"policy"}),
     "tools": frozenset({"load", "policy", "process", "recording-format", "recording-read", "simulate"}),
     "testing": frozenset({"policy", "process", "recording-format"}),
 }
 # The seams, and the three crates that run inside of the interpreter and what they share.
-KNOW_PYTHON = frozenset({"arena", "guest", "interpreter", "methods", "permits", "recorder", "testing", "tools"})
+KNOW_PYTHON = frozenset({"guest", "interpreter", "methods", "permits", "recorder", "testing", "tools"})
 
 _COMMENT = re.compile(r"//[^\n]*")
 _TESTS = re.compile(r"#\[cfg\(test\)\]\s*mod \w+ \{.*?\n\}", re.DOTALL)

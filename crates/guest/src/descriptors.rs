@@ -26,3 +26,13 @@ impl Descriptor {
         self.0.close();
     }
 }
+
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn die_with_parent(parent: i32) -> bool {
+    // SAFETY: no pointers.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+        libc::getppid() == parent
+    }
+}

@@ -2,7 +2,7 @@
 //!
 //! Each look takes the GIL for a moment. Its wait is what an event loop would have waited that woke up just then.
 
-use greenlane_policy::choosing::{Look, Waits};
+use greenlane_policy::waits::{Look, Waits};
 use greenlane_process::clock;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

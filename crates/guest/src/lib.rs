@@ -2,7 +2,6 @@
 //! classes, integer nanoseconds; `_native.pyi` is the manual. Importing it changes nothing in the process.
 
 mod blocking;
-mod chooser;
 mod control;
 mod descriptors;
 mod gang;
@@ -28,11 +27,9 @@ mod _native {
     #[pymodule_export]
     use super::blocking::{blocking_put_back, blocking_report_all, blocking_see, blocking_within};
     #[pymodule_export]
-    use super::chooser::Chooser;
-    #[pymodule_export]
     use super::control::ControlSocket;
     #[pymodule_export]
-    use super::descriptors::Descriptor;
+    use super::descriptors::{die_with_parent, Descriptor};
     #[pymodule_export]
     use super::gang::{
         gang_join, gang_see, gang_shown, gang_start, gang_stop, hand_over, GangChoice,
@@ -55,20 +52,6 @@ mod _native {
     use super::threads::{threads_heavy, threads_learned, threads_nearly_full, threads_turn};
     #[pymodule_export]
     use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
-    #[pymodule_export]
-    use greenlane_arena::channel::Channel;
-    #[pymodule_export]
-    use greenlane_arena::commons::Commons;
-    #[pymodule_export]
-    use greenlane_arena::die_with_parent;
-    #[pymodule_export]
-    use greenlane_arena::inbox::Inbox;
-    #[pymodule_export]
-    use greenlane_arena::outbox::Outbox;
-    #[pymodule_export]
-    use greenlane_arena::poll::Poll;
-    #[pymodule_export]
-    use greenlane_arena::segment::{Block, Segment};
     #[pymodule_export]
     use greenlane_interpreter::endings::guard_endings;
     #[pymodule_export]

@@ -12,7 +12,7 @@
 //! | [`order`] | in which order waiters are granted |
 //! | [`queue`] | who holds a permit, who waits, who is granted next |
 //! | [`placed`] | whether a placed call runs where its caller is |
-//! | [`choosing`] | where the calls of a placed function run: here, on the thread, in a process |
+//! | [`waits`] | how long a loop would have waited for the GIL beside a call |
 //! | [`at_once`] | how many requests a worker gets at once |
 //! | [`apart`] | which routes go to a lane apart |
 //! | [`threads`] | which request gets a thread next |
@@ -24,7 +24,6 @@
 pub mod apart;
 pub mod at_once;
 pub mod burst;
-pub mod choosing;
 pub mod closed_loop;
 pub mod gang;
 pub mod heavy_from;
@@ -35,4 +34,5 @@ pub mod shed;
 pub mod stretch;
 pub mod threads;
 pub mod upstream;
+pub mod waits;
 pub mod weight;

@@ -23,7 +23,7 @@ OTHER: dict[str, Any] = {
     "tls_key": "/b.pem", "tls_min_version": "1.3", "user": "shop",
     "trusted_proxies": ("10.0.0.0/8",), "access_log": "stdout", "alive_path": "/alive",
     "request_id_header": "x-id", "health_path": "/healthz", "metrics_path": "/measured", "deadline_headers": ("x-due",),
-    "placements": {"a:b": "process"}, "auto_placements": ("thread",), "cluster_address": "local",
+    "placements": {"a:b": "process"}, "cluster_address": "local",
     "process_warm_up": "a:b", "deadline_out_header": "x-left", "control_dir": "/control", "record_folder": "/record",
     "workers": 6, "root_path": "/shop",
 }  # fmt: skip

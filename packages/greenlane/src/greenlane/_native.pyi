@@ -4,38 +4,27 @@ Times are integer nanoseconds of `time.monotonic_ns()` unless a name says otherw
 held; what waits says so. Everything is safe to call from any thread, and on free-threaded builds.
 """
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from os import PathLike
 from types import CodeType, FrameType
 from typing import Any, Final, Literal, Protocol, final
 
-from typing_extensions import Buffer
-
 __all__ = [
     "Apart",
     "AtOnce",
-    "Block",
     "CallProfile",
-    "Channel",
-    "Chooser",
-    "Commons",
     "ControlSocket",
     "Descriptor",
     "GangChoice",
     "GilLooks",
-    "Inbox",
     "KeyLook",
     "NEWEST_PYTHON",
-    "Outbox",
     "Paused",
     "PermitQueue",
     "Permits",
-    "Poll",
     "Recorder",
     "Resource",
-    "Segment",
     "Shed",
     "Standing",
     "Start",
@@ -705,82 +694,6 @@ class CallProfile:
         """How many calls it has learned from, forgotten ones included."""
 
 @final
-class Chooser:
-    """Where the calls of one placed function run: core's `choosing`. Cost: 60 to 100 ns a method.
-
-    What to do with a call is a number: its two lowest bits are the place (0 inline, 1 thread, 2 process), 4 = it is a
-    try, 8 = measure its lag and share without the GIL, 16 = look whether it could cross, 32 = get the workers ready.
-    """
-
-    def __new__(
-        cls,
-        *,
-        light_ns: int,
-        quantile: float,
-        margin: float,
-        learn_after: int,
-        inline: bool,
-        process: bool,
-        budget_ns: int,
-        workers: int,
-    ) -> Chooser:
-        """Know nothing yet; `greenlane.policy.ChoiceRule` says what each value means."""
-
-    def next(self, now_ns: int) -> int:
-        """Say what to do with the next call."""
-
-    def observe(
-        self,
-        next: int,
-        now_ns: int,
-        *,
-        took_ns: int,
-        ran_ns: int,
-        cpu_ns: int = 0,
-        lag_ns: int | None = None,
-        released: int | None = None,
-        computed: bool = False,
-        crowd: int = 0,
-    ) -> None:
-        """Take in what a call cost: its caller waited, its function ran, its thread computed; `released` of 1000.
-
-        crowd: calls of the function in progress when it began, itself included; 0 = unknown.
-        """
-
-    def ran_inline(self, took_ns: int) -> None:
-        """Take in how long a call took that ran where its caller is."""
-
-    def lost(self, next: int) -> None:
-        """Take note that a call has ended without teaching anything."""
-
-    def inspected(self, kept_ns: int) -> None:
-        """It can cross; pickling a call and its result keeps the caller this long."""
-
-    def ready(self) -> None:
-        """The workers know it."""
-
-    def refuse(self, now_ns: int) -> None:
-        """It never runs in another process from now on."""
-
-    def forked(self) -> None:
-        """Call in a forked child: its workers are its own."""
-
-    def restore(self, place: str, why: str, took_ns: int, now_ns: int) -> None:
-        """Put back what an earlier process has chosen. Raises ValueError for names that there are not."""
-
-    def chosen(self) -> tuple[str, str, bool, str, int, int]:
-        """(place, why, settled, weight, calls, expected ns)."""
-
-    def seen(self) -> list[tuple[int, int, int]]:
-        """(calls remembered, median ns that callers waited, that a loop was kept), of inline, thread, process."""
-
-    def weighed(self) -> list[tuple[int, int]]:
-        """(lower quartile of ns a call took, with its turn, median that a loop was kept), thread and process."""
-
-    def costs(self) -> tuple[int, int, int]:
-        """(median CPU ns, mean share without the GIL of 1000, ns that pickling keeps the caller)."""
-
-@final
 class GilLooks:
     """Looks at the GIL while something runs, from a thread of its own: how long would others wait for it?
 
@@ -961,240 +874,6 @@ class Steps:
     @staticmethod
     def pool_waited(from_ns: int) -> None:
         """Take note that this thread's job has waited for the thread since `from_ns`."""
-
-@final
-class Segment:
-    """A whole memory file, mapped shared. The mapping stays until the segment and all its blocks are gone.
-
-    `write` and `store` raise BufferError on one that is mapped read-only; places outside raise IndexError. Cost: 0.1 us
-    a method, and copying at memory's pace.
-    """
-
-    def __new__(cls, fd: int, *, writable: bool) -> Segment:
-        """Map all of `fd`, which may be closed afterwards.
-
-        Raises:
-            OSError: it cannot be mapped.
-        """
-
-    @property
-    def size(self) -> int:
-        """Length in bytes."""
-
-    def write(self, offset: int, buffer: Buffer) -> None:
-        """Copy `buffer` (one-dimensional, of bytes, contiguous) to `offset`. Releases the GIL from 16 MiB on."""
-
-    def load(self, word: int) -> int:
-        """Read the 64-bit word number `word`, counted from the start; what was written before its `store` is seen."""
-
-    def store(self, word: int, value: int) -> None:
-        """Write that word."""
-
-    def part(self, offset: int, length: int) -> Block:
-        """Give a block whose end is not reported."""
-
-@final
-class Block:
-    """Bytes of a segment as a buffer (`memoryview(block)`, `numpy.frombuffer(block)`), read-only if the segment is."""
-
-    def __len__(self) -> int: ...
-    if sys.version_info >= (3, 12):
-        def __buffer__(self, flags: int, /) -> memoryview: ...
-
-@final
-class Channel:
-    """One end of a pair of Unix sockets that carries whole messages (SOCK_SEQPACKET) and descriptors.
-
-    Only `wait` releases the GIL: nothing else can block, and giving the GIL up beside a thread that computes costs a
-    switch interval. Closed with its last reference. Cost: `send` 2 us (it wakes the reader), `receive` 1 us.
-    """
-
-    MESSAGE_BYTES: Final[int]
-
-    def __new__(cls, fd: int) -> Channel:
-        """Own `fd`."""
-
-    @staticmethod
-    def pair() -> tuple[Channel, Channel]:
-        """Give two ends, close-on-exec."""
-
-    def fileno(self) -> int:
-        """Descriptor; -1 = closed."""
-
-    def send(self, message: bytes) -> bool:
-        """Send up to MESSAGE_BYTES. False = the other end has too much unread.
-
-        Raises:
-            OSError: the other end is closed.
-        """
-
-    def receive(self) -> bytes | None:
-        """Give the next message; None = there is none; empty = the other end is closed."""
-
-    def wait(self) -> bytes | None:
-        """Wait for the next message without the GIL; None = a signal came first; empty = the other end is closed."""
-
-    def send_fd(self, fd: int) -> None:
-        """Send a descriptor, as a message of its own."""
-
-    def receive_fd(self) -> int | None:
-        """Give the next descriptor, ours to close; None = there is none."""
-
-    def close(self) -> None:
-        """Close; idempotent."""
-
-@final
-class Commons:
-    """Memory in which one process makes blocks that others look into; its flags are all words of a second segment."""
-
-    def __new__(cls, data: Segment, flags: Segment) -> Commons:
-        """Give out `data`."""
-
-    @property
-    def lent_bytes(self) -> int:
-        """What is given out, as far as it is known."""
-
-    def block(self, length: int) -> Block | None:
-        """Give a writable block, its room taken back when its last view is gone; None when there is no room."""
-
-@final
-class Outbox:
-    """The sending end between a worker and its parent: one message at a time.
-
-    Large buffers are copied into blocks of the sender's segment, each with a flag that the last view of it clears on
-    the other side; what finds no room goes into a memory file of its own. Cost: 2 us and the copying.
-    """
-
-    def __new__(
-        cls,
-        data: Segment,
-        control: Segment,
-        words: tuple[int, int],
-        channel: Channel,
-        files: Channel,
-        new_file: Callable[[int], int],
-        commons: Segment | None,
-    ) -> Outbox:
-        """Send on `channel`, with blocks in `data` whose flags are these words (first, last + 1) of `control`.
-
-        What lies in `commons` is not copied, but kept until the other side has left it.
-
-        `new_file(size)` makes a memory file and gives its descriptor, which goes over `files`.
-        """
-
-    @property
-    def overflows(self) -> int:
-        """Messages that needed a file."""
-
-    @property
-    def lent_bytes(self) -> int:
-        """What the other side has, as far as it is known: blocks are taken back when room is needed."""
-
-    def take_back(self) -> None:
-        """Release what the other side has finished with."""
-
-    @property
-    def in_band_bytes(self) -> int:
-        """Of all pickles."""
-
-    @property
-    def out_of_band_bytes(self) -> int:
-        """Of all buffers."""
-
-    def send(
-        self,
-        kind: int,
-        call_id: int,
-        extra: int,
-        text: bytes,
-        buffers: list[memoryview],
-        *,
-        names_main: bool = False,
-        clear: bool = False,
-    ) -> bool:
-        """Send a pickle and the buffers beside it (contiguous). Releases the GIL for copies of 16 MiB and more.
-
-        Args:
-            kind: a number for the receiver; 8 bits.
-            call_id: likewise, 64 bits.
-            extra: likewise.
-            text: the pickle.
-            buffers: what is beside it.
-            names_main: for the receiver.
-            clear: empty the list before the other side is notified.
-
-        Returns:
-            False = the other end is closed, or has too much unread.
-
-        Raises:
-            OSError: a file was needed, and none could be made. Nothing is under way.
-        """
-
-@final
-class Inbox:
-    """The receiving end; see `Outbox`. Messages are (kind, names main, call id, extra, text, buffers).
-
-    Large buffers are `Block`s, small ones bytes (bytearray, if `data` is mapped writable). A text of over 32 kB may
-    be a `Block` too. False = the other end is closed.
-    """
-
-    def __new__(
-        cls, data: Segment, control: Segment, channel: Channel, files: Channel, commons: Segment | None
-    ) -> Inbox:
-        """Receive from `channel`; `data` is the sender's, and so is `commons`."""
-
-    @property
-    def overflows(self) -> int:
-        """Messages that came with a file."""
-
-    @property
-    def in_band_bytes(self) -> int:
-        """Of all pickles."""
-
-    @property
-    def out_of_band_bytes(self) -> int:
-        """Of all buffers."""
-
-    def receive(self) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
-        """Give the next message; None = there is none.
-
-        Raises:
-            OSError: it cannot be read, or is not ours.
-        """
-
-    def wait(self, spin_us: int) -> tuple[int, bool, int, int, Any, list[Any]] | Literal[False] | None:
-        """Wait for the next message without the GIL; None = a signal came first.
-
-        If the last one came within `spin_us` of being waited for, look for this one for as long before sleeping.
-
-        Raises:
-            OSError: as `receive`.
-        """
-
-@final
-class Poll:
-    """An epoll set of descriptors to be read. Any thread may change it while another waits."""
-
-    def __new__(cls) -> Poll:
-        """Make an empty one."""
-
-    def fileno(self) -> int:
-        """Descriptor of the set, readable when any of its members is; -1 = closed."""
-
-    def add(self, fd: int) -> None:
-        """Watch `fd`. Raises OSError if it is watched already."""
-
-    def remove(self, fd: int) -> None:
-        """Stop watching it; does nothing if it is not watched."""
-
-    def ready(self) -> list[int]:
-        """Give those that can be read now, at most 64. Keeps the GIL."""
-
-    def wait(self, timeout_ms: int) -> list[int]:
-        """Wait for at least one, without the GIL; empty = the time has passed (-1 = never does), or a signal came."""
-
-    def close(self) -> None:
-        """Close; idempotent."""
 
 def die_with_parent(parent: int) -> bool:
     """Ask the kernel to kill this process when the thread that started it ends. False = `parent` is not its parent."""

@@ -8,8 +8,8 @@ import pytest
 from tests.placement.cluster.lent import USUAL, Lender
 
 from greenlane.placement import Executor, NativeThreads
-from greenlane.placement.arena.executor import ArenaExecutor
-from greenlane.placement.arena.options import ArenaOptions
+from greenlane.placement.processes.executor import ProcessExecutor
+from greenlane.placement.processes.options import ProcessOptions
 from greenlane.policy.placed import QueueRule
 
 
@@ -18,7 +18,7 @@ def _native_threads(most_waiting: int) -> Executor:
 
 
 def _process_workers(most_waiting: int) -> Executor:
-    return ArenaExecutor(ArenaOptions(workers=1, queue=most_waiting, arena_mb=8))
+    return ProcessExecutor(ProcessOptions(workers=1, queue=most_waiting))
 
 
 def _cluster_workers(most_waiting: int, lender: Lender) -> Executor:

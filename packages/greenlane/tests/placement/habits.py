@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 from tests.placement.work import burn
 
-from greenlane.placement.arena import inside
+from greenlane.placement.processes import inside
 
 REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request", default="")
 LOCK = threading.Lock()

@@ -32,7 +32,7 @@ class Pinned:
     """A placement of its own with worker processes."""
 
     def __init__(self, **settings: Any) -> None:
-        given = Settings(process_workers=1, arena_mb=8, **settings)
+        given = Settings(process_workers=1, **settings)
         self.permits = Permits(given, mode=given.mode)
         self.elsewhere = Elsewhere(given)
         self.placement = Placement(given, lambda: self.permits, self.elsewhere)

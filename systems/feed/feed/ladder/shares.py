@@ -28,7 +28,7 @@ _RULES: Final = tuple(
         ("pickle", r"^(dumps|dump|loads|register)$", r"multiprocessing/reduction"),
         ("pickle", r"^recv$", r"multiprocessing/connection"),
         ("pickle", r"^get$", r"multiprocessing/queues"),
-        ("pickle", r"", r"placement/arena/parcel"),
+        ("pickle", r"", r"placement/processes/parcel"),
         ("native", r"^_?ranked$", r"variants/greenlane"),
         ("JSON", r"", r"/json/(__init__|decoder|encoder|scanner)\.py|^json/"),
         ("JSON", r"^(from_json|to_json|_item|named|encoded)$", r"(record|user|candidates|variants/\w+)\.py"),

@@ -41,7 +41,7 @@ def test_the_functions_give_what_they_say() -> None:
 
 
 def test_every_function_can_be_sent_by_name() -> None:
-    from greenlane.placement.arena.names import found, shipped
+    from greenlane.placement.processes.names import found, shipped
 
     for function in functions.FUNCTIONS.values():
         fn, _ = function.made(functions.Amounts(1, 1))

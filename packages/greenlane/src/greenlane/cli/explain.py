@@ -114,7 +114,7 @@ PAGES: Final[Mapping[str, Page]] = {
         "A bounded queue is full. The call was refused and nothing of it was done.",
         "More calls arrive than the thread, processes or cluster complete.",
         "Answer 503, retry later, or add capacity. Raise the limit only if callers can wait that long.",
-        "process_queue = 512",
+        "placed_queue = 2048",
     ),
     "GL403": Page(
         "worker-died",

@@ -4,12 +4,10 @@ A call's way: `Placement` says where it runs, an `Executor` runs it, and its cal
 
     placement                   one process's calls: where each runs, and what is learned from it
     functions                   what can be placed, its name, and what its owner has said
-    choice, words               one function: what its calls have cost, why it runs where it does
-    source, crossing, preparing before a process is tried: the function's source, its arguments, the workers
-    remarks                     warnings of what never pays
+    rule, payload               one function: where its calls run, and why; what they weigh
     call, executor              one call; what runs calls: one interface
     native_threads              on a thread of this process
-    arena/                      in worker processes, over shared memory
+    processes/                  in worker processes, buffers in shared memory
     cluster/                    on a Ray cluster
     interpreter                 starts the processes of those two
     here                        who schedules the code that runs now

@@ -65,11 +65,9 @@ class Call:
         "deadline_ns",
         "expected_ns",
         "fn",
-        "handed_ns",
         "home",
         "in_band",
         "job",
-        "kept_ns",
         "kwargs",
         "name",
         "out_of_band",
@@ -115,8 +113,8 @@ class Call:
         self.arrival_ns = time.monotonic_ns()
         # When it had been handed to its executor, and when it began; 0 = not yet, or nobody learns from it.
         self.submitted_ns = self.begun_ns = 0
-        # CPU of the caller's thread for the handing over, and for reading the answer; how long a process had it.
-        self.handed_ns = self.kept_ns = self.ran_ns = 0
+        # How long a process had it.
+        self.ran_ns = 0
         # Bytes that crossed to another process and back: pickled, and as they lie.
         self.in_band = self.out_of_band = 0
         # How many calls may run on the native thread's side at once while this one does: it leaves the GIL to others.

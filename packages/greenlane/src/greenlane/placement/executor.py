@@ -55,11 +55,7 @@ class Executor(Protocol):
 
 
 def hand(executor: Executor, call: Call) -> None:
-    """Submit a call, and note in it when that was and how long it kept this thread, if somebody learns from it."""
-    if call.cost is None:
-        executor.submit(call)
-        return
-    from_ns = time.thread_time_ns()
+    """Submit a call, and note in it when that was, if somebody learns from it."""
     executor.submit(call)
-    call.handed_ns = time.thread_time_ns() - from_ns
-    call.submitted_ns = time.monotonic_ns()
+    if call.cost is not None:
+        call.submitted_ns = time.monotonic_ns()

@@ -68,7 +68,7 @@ def _ending(call: Call, loop: Any) -> Any:
     running = sys.modules["asyncio.events"]._get_running_loop
 
     def wake(_: Call) -> None:
-        if running() is loop:  # It ended on the loop's own thread, as answers of worker processes do.
+        if running() is loop:  # It ended on the loop's own thread: at its deadline, or cancelled.
             _set(future)
             return
         with contextlib.suppress(RuntimeError):  # The loop has been closed: nobody waits.

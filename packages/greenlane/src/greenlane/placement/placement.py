@@ -19,25 +19,11 @@ from typing import Any, Final
 
 from greenlane import deadline
 from greenlane._native import CallProfile, GilLooks, Recorder, Steps
-from greenlane.errors import DeadlineExceeded, GreenlaneError, Overloaded, PlacementError, WorkerDied
+from greenlane.errors import DeadlineExceeded, Overloaded, PlacementError, WorkerDied
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.permits import Permits
-from greenlane.placement import here, on_hub, on_loop, on_thread, remarks
-from greenlane.placement.arena import inside
+from greenlane.placement import here, on_hub, on_loop, on_thread
 from greenlane.placement.call import Call, Inline, State, without_ours
-from greenlane.placement.choice import (
-    INLINE,
-    INSPECT,
-    MEASURE,
-    PREPARE,
-    PROCESS,
-    THREAD,
-    Choice,
-    Cost,
-    PlacedRow,
-)
-from greenlane.placement.choice import place_of as _place_of
-from greenlane.placement.crossing import Crossing, inspected
 from greenlane.placement.executor import Executor
 from greenlane.placement.functions import (
     AUTO,
@@ -49,9 +35,11 @@ from greenlane.placement.functions import (
     refuse_unplaceable,
 )
 from greenlane.placement.native_threads import NativeThreads
-from greenlane.placement.preparing import prepare
+from greenlane.placement.payload import weighed
+from greenlane.placement.processes import inside
+from greenlane.placement.rule import Choice, Cost, PlacedRow
 from greenlane.policy.permits import MAX_ROUTES
-from greenlane.policy.placed import CallRule, ChoiceRule, QueueRule
+from greenlane.policy.placed import CallRule, QueueRule
 from greenlane.settings import Settings
 from greenlane.threads.unpatched import RLock, in_forked_child
 
@@ -98,9 +86,7 @@ class Placement:
         self.threads = settings.threads
         self._permits = permits
         self._rule = CallRule.of(settings)
-        self._choice_rule = ChoiceRule.of(settings)
         self._choices: dict[tuple[str, str], Choice] = {}
-        self._interval_ns = round(settings.interval_ms * 1e6)
         self._most_names = MAX_ROUTES
         # By how long their calls keep a loop, by the CPU that they use, and by how long they keep a thread because of
         # what they do: compute, or block.
@@ -146,8 +132,8 @@ class Placement:
         hub = here.hub()
         # In neither can anybody wait.
         bound = loop is not None or (hub is not None and here.in_hub(hub))
-        next_ = 0 if function is None else INLINE if bound else self._next(function, nested)
-        if function is not None and next_ == INLINE:
+        cost = None if function is None or bound else self._next(function, nested)
+        if function is not None and cost is None:
             result = self._run_inline(function, fn, args, kwargs, loop)
             if hub is not None and not bound and not nested and self._kept_long():
                 on_hub.turn()
@@ -156,7 +142,7 @@ class Placement:
         if bound:
             self._run_here(call, loop)
             return _result(call)
-        executor = self._where(call, function, nested, next_)
+        executor = self._where(call, cost, nested)
         if executor is None:
             self._run_here(call, loop)
             if hub is not None and not nested and self._kept_long():
@@ -238,14 +224,14 @@ class Placement:
         function: PlacedFunction | None,
     ) -> Any:
         try:
-            next_ = 0 if function is None else self._next(function, nested)
-            if function is not None and next_ == INLINE:
+            cost = None if function is None else self._next(function, nested)
+            if function is not None and cost is None:
                 result = self._run_inline(function, fn, args, kwargs, loop)
                 if self._kept_long():
                     await on_loop.turn()
                 return result
             call = self._made(fn, args, kwargs, function.name if function is not None else "")
-            executor = self._where(call, function, nested, next_)
+            executor = self._where(call, cost, nested)
             if executor is None:
                 self._run_here(call, loop)
                 if self._kept_long():
@@ -274,52 +260,44 @@ class Placement:
             job=self._recorder.job(),
         )
 
-    def _next(self, function: PlacedFunction, nested: bool) -> int:
-        """Say what to do with the next call of a placed function; `INLINE` = run it here, else see `_where`."""
+    def _next(self, function: PlacedFunction, nested: bool) -> Cost | None:
+        """Say where the next call of a placed function runs; None = where its caller is."""
         choice = self._choice(function)
         if inside.WORKER or choice.pin == "inline":
-            return INLINE
-        if choice.pin != AUTO:
-            return INLINE if self.lane.closed or (nested and choice.pin == "thread") else THREAD
-        if nested or self.lane.closed:
-            return INLINE
-        mode = self._permits().mode(choice.name)
-        return choice.chooser.next(time.monotonic_ns()) if mode == "on" else THREAD | MEASURE
-
-    def _where(self, call: Call, function: PlacedFunction | None, nested: bool, next_: int) -> Executor | None:
-        """Give what runs a call; None = it runs where its caller is."""
-        if function is None:
-            return None if nested or self.lane.closed or inside.WORKER or self._stays(call) else self.lane
-        choice = self._choice(function)
-        if self._permits().mode(call.name) == "off":
-            return None if nested else self.lane
+            return None
+        if self.lane.closed:
+            return None
         if choice.pin in _ELSEWHERE:
-            remarks.warn_on_first_call(choice, choice.pin)
-            remarks.before(choice, choice.pin, call.args, call.kwargs)
-            return self._elsewhere(call, choice, choice.pin, PROCESS)
-        if next_ & 3 == PROCESS:
-            return self._elsewhere(call, choice, "process", next_)
-        call.cost = Cost(choice, next_)
-        call.width = choice.width
-        return self.lane
+            return Cost(choice, choice.pin)
+        if nested:
+            return None
+        if choice.pin != AUTO:
+            return Cost(choice, "thread")
+        return choice.next() if self._permits().mode(choice.name) == "on" else Cost(choice, "thread", measures=True)
 
-    def _elsewhere(self, call: Call, choice: Choice, name: str, next_: int) -> Executor:
-        executor = self._executors(name)
-        call.cost = Cost(choice, next_)
+    def _where(self, call: Call, cost: Cost | None, nested: bool) -> Executor | None:
+        """Give what runs a call; None = it runs where its caller is."""
+        if cost is None:
+            return None if nested or self.lane.closed or inside.WORKER or self._stays(call) else self.lane
+        if self._permits().mode(call.name) == "off":
+            return None if nested or self.lane.closed else self.lane
+        call.cost = cost
+        if cost.place not in _ELSEWHERE:
+            call.width = cost.choice.width
+            return self.lane
+        executor = self._executors(cost.place)
         with self._lock:
-            self._sent[name] += 1
+            self._sent[cost.place] += 1
         return executor
 
     def _again(self, call: Call, error: BaseException) -> Call:
         """Give a call for the lane in the place of one that could not even be sent; else raise why."""
         cost = call.cost
-        if cost is not None:
-            cost.choice.lost(cost)
         unsent = isinstance(error, PlacementError | Overloaded) and not call.begun_ns
-        if not unsent or cost is None or cost.choice.pin != AUTO or _place_of(cost) != PROCESS:
+        if not unsent or cost is None or cost.choice.pin != AUTO or cost.place != "process":
             raise error
         if isinstance(error, PlacementError):
-            cost.choice.refuse(error.rule or str(error))
+            cost.choice.refuse(error)
         with self._lock:
             self._sent["process"] -= 1
         return self._made(call.fn, call.args, call.kwargs, call.name)
@@ -329,12 +307,9 @@ class Placement:
         cost = call.cost
         if cost is None:
             return
-        choice = cost.choice
-        choice.ended(call, cost)
-        if _place_of(cost) == PROCESS:
-            self._note(call, "worker process" if choice.pin != "cluster" else "cluster")
-        if choice.pin != AUTO and choice.pin != "inline":
-            remarks.after(choice, choice.pin, call, self._interval_ns)
+        cost.choice.ended(call, cost)
+        if cost.place in _ELSEWHERE:
+            self._note(call, "worker process" if cost.place == "process" else "cluster")
 
     def _note(self, call: Call, where: str) -> None:
         """Count a call that ran elsewhere, and write down in a recording what its caller waited for, by name."""
@@ -365,7 +340,7 @@ class Placement:
         with self._lock:
             found = self._choices.get(key)
             if found is None:
-                found = Choice(function, pin, self._choice_rule)
+                found = Choice(function, pin, self._rule)
                 if len(self._choices) < self._most_names:
                     self._choices[key] = found
         return found
@@ -414,7 +389,7 @@ class Placement:
             self._kept_ns += took_ns
             with self._lock:
                 self._inline += 1
-            self._choice(function).chooser.ran_inline(took_ns)
+            self._choice(function).ran_inline(took_ns)
         if isinstance(result, _DRIVEN):
             refuse_result(result, function.name)
         return result
@@ -445,10 +420,9 @@ class Placement:
             self._waited_ns += from_ns - call.arrival_ns
         if begun and spent is not None:
             self._learn(call.name, took_ns, spent)
-        if call.cost is not None:
-            remarks.warn_on_first_call(call.cost.choice, "thread", call.args, call.kwargs)
-            if call.cost.next & PREPARE:
-                prepare(call.cost.choice, self._executors)
+        # Here, and not where the caller is: it imports modules.
+        if call.cost is not None and call.cost.choice.wants_workers() and permits.mode(call.name) == "on":
+            call.cost.choice.get_ready(self._executors)
 
     def _end_linger(self) -> None:
         """End what the end of a call has kept for the next one. Each thread of the lane comes here after its calls."""
@@ -521,20 +495,17 @@ def _entered(running: Inline, due_ns: int, fn: Callable[..., Any], args: tuple[A
 
 def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a function on this thread, and note in `cost` what it costs, itself and others."""
-    if cost.next & INSPECT:
-        cost.crossing = Crossing()
-        return inspected(fn, args, kwargs, cost.crossing)
-    looks = GilLooks(_LOOK_NS) if cost.next & MEASURE else None
+    if cost.payload is not None:
+        return weighed(fn, args, kwargs, cost.payload)
+    looks = GilLooks(_LOOK_NS) if cost.measures else None
     from_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
     try:
         return fn(*args, **kwargs)
     finally:
         cost.ran_ns, cost.cpu_ns = time.monotonic_ns() - from_ns, time.thread_time_ns() - cpu_ns
-        cost.computed = cost.cpu_ns * _LEAST_CPU >= cost.ran_ns
         if looks is not None:
-            seen_ns, free_ns, cost.lag_ns = looks.end()
-            if seen_ns:
-                cost.released = free_ns * 1000 // seen_ns
+            seen_ns, free_ns, _ = looks.end()
+            cost.released_frac = free_ns / seen_ns if seen_ns else None
 
 
 def _result(call: Call) -> Any:
@@ -542,13 +513,8 @@ def _result(call: Call) -> Any:
         result = call.result()
     except (WorkerDied, PlacementError) as error:
         # A process has died of it, or cannot give back what it gave: it is not sent there again. It has run: no repeat.
-        if call.cost is not None and _place_of(call.cost) == PROCESS:
-            call.cost.choice.refuse(_short(error))
+        if call.cost is not None and call.cost.place == "process":
+            call.cost.choice.refuse(error)
         raise
     refuse_result(result, call.name)
     return result
-
-
-def _short(error: GreenlaneError) -> str:
-    died = isinstance(error, WorkerDied)
-    return f"a worker process died of it ({error})".partition("\n")[0] if died else error.rule or str(error)

@@ -10,7 +10,7 @@ from greenlane.policy.cores import usable_cores
 from greenlane.policy.permits import permits_of
 from greenlane.settings import Settings
 
-__all__ = ["CallRule", "ChoiceRule", "QueueRule", "workers_of"]
+__all__ = ["CallRule", "QueueRule", "workers_of"]
 
 #: Functions of up to this run where they are called: another thread costs about 0.05 ms and up to one switch interval;
 #: an event loop tolerates 1 ms.
@@ -42,28 +42,6 @@ class CallRule:
     def heavy(cls, settings: Settings) -> CallRule:
         """The same by `heavy_ms`: which functions take turns."""
         return dataclasses.replace(CallRule.of(settings), light_ns=round(settings.heavy_ms * _NS_PER_MS))
-
-
-@dataclasses.dataclass(frozen=True)
-class ChoiceRule(CallRule):
-    """Arguments of `_native.Chooser`, one for one: where the calls of a placed function run."""
-
-    inline: bool
-    process: bool
-    budget_ns: int
-    # Calls that worker processes run at once.
-    workers: int
-
-    @classmethod
-    def of(cls, settings: Settings) -> ChoiceRule:
-        """Translate settings."""
-        return cls(
-            **vars(CallRule.of(settings)),
-            inline="inline" in settings.auto_placements,
-            process="process" in settings.auto_placements,
-            budget_ns=round(settings.explore_ms * _NS_PER_MS),
-            workers=workers_of(settings),
-        )
 
 
 @dataclasses.dataclass(frozen=True)

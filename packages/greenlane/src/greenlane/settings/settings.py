@@ -15,7 +15,6 @@ from greenlane.errors import SettingsError
 from greenlane.settings.lane import APART, Lane
 from greenlane.settings.patterns import (
     ANY_DIRECTORY,
-    AUTO,
     CALLABLE,
     CLUSTER,
     HEADER,
@@ -77,26 +76,10 @@ class Settings:
         {}, "Pins by name: a glob on `module.qualified_name` = a placement. It overrides the code.",
         pattern=PLACEMENT, reason="Nothing is pinned until an operator wants it.",
     )  # fmt: skip
-    auto_placements: tuple[str, ...] = declare(
-        ("inline", "thread", "process"), "What `auto` chooses from; `thread` is always among them.",
-        pattern=AUTO, reason="`@placed` says that the function may run anywhere on this machine.",
-    )  # fmt: skip
-    explore_ms: float = declare(
-        500.0, "Time a minute that trying other placements may cost the calls of one function; 0 = always a thread.",
-        unit="ms", low=0, high=60_000, reason="Under 1 % of a minute.",
-    )  # fmt: skip
     process_workers: int = declare(
         0, "Worker processes for placed functions; 0 = one less than the usable cores, but two on two cores. They "
         "start when needed.",
         low=0, high=1024, reason="On two cores the event loop mostly sleeps and takes what it needs (placement.md).",
-    )  # fmt: skip
-    process_queue: int = declare(
-        256, "Calls that may wait for a worker process; further ones are refused (Overloaded).",
-        low=0, high=1_000_000, reason="Arbitrary: a call behind 256 others is late anyway.",
-    )  # fmt: skip
-    arena_mb: float = declare(
-        64.0, "Shared memory of each worker for arguments, and as much for results; larger values take a slower way.",
-        low=1, high=1_000_000, reason="Room for some calls of 12 MB; pages that were never used cost no memory.",
     )  # fmt: skip
     process_warm_up: str = declare(
         "", "Function without arguments that each new worker process runs first; '' = none.",

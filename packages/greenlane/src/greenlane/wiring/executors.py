@@ -16,9 +16,9 @@ from greenlane.settings import Settings
 from greenlane.threads.unpatched import RLock, in_forked_child
 
 if TYPE_CHECKING:
-    from greenlane.placement.arena.options import ArenaOptions
+    from greenlane.placement.processes.options import ProcessOptions
 
-__all__ = ["Elsewhere", "arena_options"]
+__all__ = ["Elsewhere", "process_options"]
 
 #: How long the exit of the process waits for calls that run elsewhere. Arbitrary: as for those on the native thread.
 _EXIT_S: Final = 5.0
@@ -67,14 +67,14 @@ class Elsewhere:
         self._lock = RLock()
 
 
-def arena_options(settings: Settings) -> ArenaOptions:
+def process_options(settings: Settings) -> ProcessOptions:
     """Translate settings.
 
     Raises:
-        SettingsError: more memory than there is, or a warm-up that cannot be imported.
+        SettingsError: a warm-up that cannot be imported.
     """
-    from greenlane.placement.arena.names import found
-    from greenlane.placement.arena.options import ArenaOptions
+    from greenlane.placement.processes.names import found
+    from greenlane.placement.processes.options import ProcessOptions
 
     warm_up = settings.process_warm_up
     try:
@@ -82,12 +82,8 @@ def arena_options(settings: Settings) -> ArenaOptions:
     except (ImportError, AttributeError) as error:
         rule = f"a function that can be imported ({type(error).__name__}: {error})"
         raise SettingsError("process_warm_up", warm_up, rule, "write module:function") from error
-    return ArenaOptions(
+    return ProcessOptions(
         workers=workers_of(settings),
-        queue=settings.process_queue,
-        arena_mb=settings.arena_mb,
-        # A function that was chosen to run there must not fail for what it, or its caller, may do with an array here.
-        writable=True,
         max_calls=settings.process_max_calls,
         kill_after_s=settings.process_kill_s,
         warm_up=function,
@@ -95,9 +91,9 @@ def arena_options(settings: Settings) -> ArenaOptions:
 
 
 def _process(settings: Settings) -> Executor:
-    from greenlane.placement.arena.executor import ArenaExecutor
+    from greenlane.placement.processes.executor import ProcessExecutor
 
-    return ArenaExecutor(arena_options(settings))
+    return ProcessExecutor(process_options(settings))
 
 
 def _cluster(settings: Settings) -> Executor:

@@ -9,7 +9,7 @@ from typing import Final
 
 from greenlane.lanes.permits import LearnedRow, Permits
 from greenlane.placement import Placement
-from greenlane.placement.choice import PlacedRow
+from greenlane.placement.rule import PlacedRow
 from greenlane.settings import Settings, load
 from greenlane.threads.unpatched import RLock, in_forked_child
 from greenlane.wiring import process
@@ -83,6 +83,9 @@ class _Shown:
         self.turns = permits.turns
         self._permits = permits
         self._own = own
+
+    def gang(self) -> None:
+        """None: its threads keep to no core."""
 
     def counters(self) -> dict[str, int]:
         placement = self._own.placement

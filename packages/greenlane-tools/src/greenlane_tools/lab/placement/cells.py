@@ -14,7 +14,7 @@ from greenlane_tools.lab.placement.run import Run, run
 
 __all__ = ["LEARNING_CALLS", "Cell", "Measured", "cells_of", "expected_all_s", "measure"]
 
-#: Calls before those that count: enough that pools, arenas and models are there.
+#: Calls before those that count: enough that pools and models are there.
 _WARM_CALLS: Final = 12
 #: Greenlane chooses within this many calls.
 LEARNING_CALLS: Final = 50

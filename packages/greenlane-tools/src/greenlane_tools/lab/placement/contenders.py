@@ -58,7 +58,7 @@ _ALL: Final = (
     Contender("dirty", "gunicorn's dirty arbiters, two workers, pickle 5 in bytes", needs="gunicorn.dirty"),
     Contender("ray", "a task of a local Ray", needs="ray"),
     Contender("thread", "ours, pinned: the native thread", LOOPS),
-    Contender("process", "ours, pinned: worker processes with arenas", LOOPS),
+    Contender("process", "ours, pinned: worker processes", LOOPS),
     Contender("greenlane", "ours, chosen: @greenlane.placed", LOOPS),
 )
 #: By name, in the order in which they are shown.

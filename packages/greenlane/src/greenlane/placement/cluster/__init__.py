@@ -1,8 +1,6 @@
 """Calls on a Ray cluster, through a process of its own that is Ray's driver.
 
-    executor  the service's side: the queue, who runs what, the ends of calls
-    link      the bridge's process, and the two threads that talk to it
-    wire      what passes between the two
+    executor  the service's side: `ProcessExecutor`, with workers that are threads of the bridge
     bridge    the process that speaks to Ray
     actor     a worker on the cluster
 

@@ -4,40 +4,44 @@ Why a process of its own: connecting brings some twenty threads, a SIGTERM handl
 does it, cannot be done under gevent's monkey patch, does not survive a fork, and ends the process when the cluster's
 head is gone for a minute. Here all of that meets the bridge: its calls fail by name, and the next call starts another.
 
-It does as its parent says (`wire.FrameKind`), keeps no queue and decides nothing. It ends with its wire, so with its
-parent.
+Its parent sends it sockets and pages of workers (`processes.messages`); each gets a thread, which has at most one
+actor and one call. It keeps no queue and decides nothing. It ends with its parent's end of the socket.
 """
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import functools
 import os
 import pickle
-import queue
 import re
 import signal
-import sys
+import struct
 import threading
 import time
 from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import PlacementError
-from greenlane.placement.arena import inside
-from greenlane.placement.arena.answers import error_parcel
 from greenlane.placement.cluster.actor import Actor
 from greenlane.placement.cluster.options import ClusterOptions
-from greenlane.placement.cluster.wire import Frame, FrameKind, Wire
+from greenlane.placement.processes import inside
+from greenlane.placement.processes.answers import error_parcel
+from greenlane.placement.processes.messages import ERROR, LOST, READY, End, Message, Page
+from greenlane.placement.processes.parcel import Parcel, pack
+from greenlane.placement.processes.worker import readable
 
 __all__ = ["main"]
 
 #: The descriptor that it begins with.
-_WIRE_FD: Final = 3
-#: How often it is looked whether the parent lives; it tells of its end itself, by the wire, if anybody reads that.
+_FD: Final = 3
+#: How often it is looked whether the parent lives; it tells of its end itself, by the socket, if anybody reads that.
 _LOOK_S: Final = 1.0
 #: What leaving the cluster may take then.
 _LEAVE_S: Final = 10.0
+#: How often it is looked whether a running call's caller has left.
+_LEFT_S: Final = 0.05
 # The kernel keeps 15 bytes.
 _NAME: Final = b"greenlane-ray"
 #: The last line of a traceback.
@@ -47,22 +51,37 @@ _EXCEPTION: Final = re.compile(r"[\w.]*(Error|Exception): ")
 def main(parent: int) -> None:
     """Be the bridge of the process `parent`."""
     threading.Thread(target=_outlive_shortly, args=(parent,), name="parent", daemon=True).start()
-    inside.close_inherited(_WIRE_FD)
+    inside.close_inherited(_FD)
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_bytes(_NAME)
     # Ctrl-C reaches the terminal's whole group: what ends is the parent's decision.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    wire = Wire(_WIRE_FD)
-    begin = wire.receive()
-    if begin is None:
+    socket = _socket.socket(fileno=_FD)
+    begin = socket.recv(1 << 20)
+    if not begin:
         return
-    options, main_key, main_value = pickle.loads(begin.text)
+    cluster: _Cluster | None = None
+    problem: Parcel | None = None
+    options, *program = pickle.loads(begin)
     try:
-        bridge = _Bridge(wire, options, main_key, main_value)
+        cluster = _Cluster(options, *program)
     except BaseException as error:
-        wire.send(Frame(FrameKind.REFUSED, text=error_parcel(error).pickle))
-        return
-    bridge.serve()
+        problem = error_parcel(_not_connected(options, error))
+    while True:
+        data, rights, _, _ = socket.recvmsg(16, _socket.CMSG_SPACE(8), _socket.MSG_CMSG_CLOEXEC)
+        if not data:
+            break
+        end, page = struct.unpack("=2i", rights[0][2])
+        if cluster is None:
+            assert problem is not None
+            End(_socket.socket(fileno=end)).send(ERROR, 0, 0, problem)
+            break
+        worker = _Worker(cluster, End(_socket.socket(fileno=end)), Page(page))
+        os.close(page)
+        threading.Thread(target=worker.serve, daemon=True).start()
+    if cluster is not None:
+        # Ray's own way out: it tells the cluster, which ends this job's workers.
+        cluster.ray.shutdown()
 
 
 def _outlive_shortly(parent: int) -> None:
@@ -76,105 +95,104 @@ def _outlive_shortly(parent: int) -> None:
     os._exit(0)
 
 
-class _Bridge:
-    def __init__(self, wire: Wire, options: ClusterOptions, main_key: str, main_value: str) -> None:
+class _Cluster:
+    """The connection."""
+
+    def __init__(self, options: ClusterOptions, path: list[str], *main: str) -> None:
         import ray
 
-        self._ray = ray
-        self._wire = wire
+        self.ray = ray
+        self.options = options
         local = {"include_dashboard": False} if options.address == "local" else {}
         # What workers print goes to this process's output, which is the service's stderr.
-        ray.init(
-            address=options.address,
-            runtime_env=dict(options.runtime_env) if options.runtime_env else None,
-            configure_logging=False,
-            **local,
-        )
+        ray.init(address=options.address, configure_logging=False, **local)
         # Never again: what a call has done is not known when it did not answer.
-        self._actor = ray.remote(
+        actor = ray.remote(
             num_cpus=options.num_cpus, max_restarts=0, max_task_retries=0, concurrency_groups={"told": 1}
         )(Actor)
-        main = {main_key: main_value} if main_key else {}
-        node = "" if options.runtime_env else ray.get_runtime_context().get_node_id()
-        path = [entry or os.getcwd() for entry in sys.path]
-        self._program = (main, options.payload_max_bytes, path, node)
-        self._workers: dict[int, Any] = {}
-        self._answers: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._say(Frame(FrameKind.CONNECTED))
-        threading.Thread(target=self._send, name="answers", daemon=True).start()
+        #: Starts an actor.
+        self.actor = functools.partial(actor.remote, path, main, ray.get_runtime_context().get_node_id())
+
+
+class _Worker:
+    def __init__(self, cluster: _Cluster, end: End, page: Page) -> None:
+        self._cluster = cluster
+        self._ray = cluster.ray
+        self._end = end
+        self._page = page
+        self._actor: Any = None
+        self._pid = 0
 
     def serve(self) -> None:
-        """Do as the parent says, until it has gone."""
-        while frame := self._wire.receive():
-            try:
-                self._do(frame)
-            except Exception as error:
-                self._could_not(frame, error)
-            del frame
-        # Ray's own way out: it tells the cluster, which ends this job's workers.
-        self._ray.shutdown()
+        """Answer calls until the parent hangs up."""
+        try:
+            with contextlib.suppress(OSError):
+                self._end.send(READY, 0, 0, pack(None))
+                while True:
+                    while self._actor and not readable(self._end.fileno(), self._cluster.options.idle_s):
+                        self._drop()
+                    message = self._end.receive()
+                    if message is None:
+                        return
+                    kind, parcel = self._outcome(message)
+                    call_id = message.call_id
+                    del message
+                    self._end.send(kind, call_id, 0, parcel)
+                    del parcel
+        finally:
+            self._drop()
+            self._end.close()
 
-    def _do(self, frame: Frame) -> None:
-        if frame.kind == FrameKind.START:
-            worker = self._workers[frame.worker] = self._actor.remote(*self._program)
-            self._on_end(worker.hello.remote(), functools.partial(self._greeted, frame.worker))
-        elif frame.kind == FrameKind.STOP:
-            worker = self._workers.pop(frame.worker, None)
-            if worker is not None:
-                self._ray.kill(worker)
-        elif frame.kind == FrameKind.CALL:
-            buffers = [pickle.PickleBuffer(buffer) for buffer in frame.buffers]
-            run = self._workers[frame.worker].run.remote(frame.call, frame.number, bytes(frame.text), *buffers)
-            self._on_end(run, functools.partial(self._answered, frame.worker, frame.call))
-        elif frame.kind == FrameKind.CANCEL:
-            worker = self._workers.get(frame.worker)
-            if worker is not None:
-                worker.cancel.options(concurrency_group="told").remote(frame.call)
-
-    def _could_not(self, frame: Frame, error: Exception) -> None:
-        """An order of the parent has failed here: the store has no room, the worker is gone."""
-        if frame.kind == FrameKind.CALL:
-            self._say(Frame(FrameKind.ERROR, frame.worker, frame.call, text=error_parcel(_refused(error)).pickle))
-        elif frame.kind == FrameKind.START:
-            self._say(Frame(FrameKind.LOST, frame.worker, text=_reason(error).encode()))
-
-    def _greeted(self, number: int, pid: Any, error: BaseException | None) -> None:
-        if error is None:
-            self._say(Frame(FrameKind.READY, number, number=pid))
-        else:
-            self._lost(number, error)
-
-    def _answered(self, number: int, call: int, outcome: Any, error: BaseException | None) -> None:
-        if error is None:
-            well, text, buffers = outcome
-            self._say(Frame(FrameKind.RESULT if well else FrameKind.ERROR, number, call, text=text, buffers=buffers))
-        elif isinstance(error, self._ray.exceptions.RayTaskError):
+    def _outcome(self, message: Message) -> tuple[int, Parcel]:
+        exceptions = self._ray.exceptions
+        self._page.begun = message.call_id
+        try:
+            self._start()
+            kind, text, buffers = self._answer(message)
+        except exceptions.RayTaskError as error:
             # Its arguments could not be read there, its answer not be sent: the worker itself is well.
-            self._say(Frame(FrameKind.ERROR, number, call, text=error_parcel(_refused(error)).pickle))
-        else:
-            self._lost(number, error)
+            return ERROR, error_parcel(_refused(error))
+        except exceptions.RayError as error:
+            pid = self._pid
+            self._drop()
+            return LOST, pack((pid, self._why(error)))
+        except Exception as error:  # the store has no room
+            return ERROR, error_parcel(_refused(error))
+        return kind, Parcel(text, [memoryview(buffer).cast("B") for buffer in buffers])
 
-    def _lost(self, number: int, error: BaseException) -> None:
-        self._say(Frame(FrameKind.LOST, number, text=_reason(error).encode()))
+    def _start(self) -> None:
+        """Start an actor unless there is one."""
+        if self._actor is None:
+            self._actor = self._cluster.actor()
+            self._pid = self._ray.get(self._actor.hello.remote(), timeout=self._cluster.options.start_timeout_s)
+            self._page.actor = self._pid
 
-    def _on_end(self, ref: Any, told: Any) -> None:
-        """Call `told(result, error)` when this has ended, on a thread of Ray's."""
+    def _answer(self, message: Message) -> Any:
+        """Run the call on the actor, which hears meanwhile whether the caller has left."""
+        left_ns = max(message.ns - time.monotonic_ns(), 1) if message.ns else 0
+        buffers = [pickle.PickleBuffer(buffer) for buffer in message.buffers]
+        answer = self._actor.run.remote(message.call_id, left_ns, bytes(message.text), *buffers)
+        told = False
+        while not self._ray.wait([answer], timeout=_LEFT_S)[0]:
+            if readable(self._end.fileno(), 0):
+                raise BrokenPipeError  # The parent has hung up.
+            if self._page.cancelled == message.call_id and not told:
+                told = True
+                self._actor.cancel.options(concurrency_group="told").remote(message.call_id)
+        return self._ray.get(answer)
 
-        def ended(future: Any) -> None:
-            error = future.exception()
-            told(None if error is not None else future.result(), error)
+    def _drop(self) -> None:
+        """Give the actor back to the cluster."""
+        actor, self._actor = self._actor, None
+        self._pid = self._page.actor = 0
+        if actor is not None:
+            self._ray.kill(actor)
 
-        ref.future().add_done_callback(ended)
-
-    def _say(self, frame: Frame) -> None:
-        self._answers.put(frame)
-
-    def _send(self) -> None:
-        while True:
-            try:
-                self._wire.send(self._answers.get())
-            except OSError:
-                return
+    def _why(self, error: BaseException) -> str:
+        if isinstance(error, self._ray.exceptions.GetTimeoutError):
+            options = self._cluster.options
+            return f"it did not come within {options.start_timeout_s:g} s: no room on {options.address!r}"
+        return _reason(error)
 
 
 def _reason(error: BaseException) -> str:
@@ -191,3 +209,12 @@ def _refused(error: BaseException) -> PlacementError:
         "send a call to the cluster", name="Ray", value=_reason(error), rule="that it takes arguments and answer",
         hint="send less at once, or give Ray a larger object store",
     )  # fmt: skip
+
+
+def _not_connected(options: ClusterOptions, cause: BaseException) -> PlacementError:
+    error = PlacementError(
+        "connect to the cluster", name="cluster_address", value=options.address,
+        rule=f"a Ray that answers ({type(cause).__name__}: {cause})", hint="look whether it runs: ray status",
+    )  # fmt: skip
+    error.__cause__ = cause
+    return error

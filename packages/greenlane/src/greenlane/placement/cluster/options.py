@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from greenlane.errors import SettingsError
-from greenlane.placement.arena.options import check_range
+from greenlane.placement.processes.options import check_range
 
 __all__ = ["ClusterOptions"]
 
-_MB: Final = 1 << 20
 _ATTEMPTED: Final = "place functions on a cluster"
 
 
@@ -33,10 +31,6 @@ class ClusterOptions:
     idle_s: float = 60.0
     # Time that the connection, and the start of a worker, may take: a full cluster has no room.
     start_timeout_s: float = 60.0
-    # Largest single payload, either way. Default arbitrary: a mistake rather than a call.
-    payload_max_mb: float = 1024.0
-    # Ray's own: what the workers need (working_dir, pip, env_vars). None = they have it.
-    runtime_env: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if importlib.util.find_spec("ray") is None:
@@ -54,9 +48,3 @@ class ClusterOptions:
         check_range("cluster_cpus", self.num_cpus, 0, 1024)
         check_range("idle_s", self.idle_s, 0.1, 86_400)
         check_range("start_timeout_s", self.start_timeout_s, 0.1, 86_400)
-        check_range("payload_max_mb", self.payload_max_mb, 0.001, 1_000_000)
-
-    @property
-    def payload_max_bytes(self) -> int:
-        """Largest payload."""
-        return int(self.payload_max_mb * _MB)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from greenlane.placement.arena.parcel import pack, pack_call
+from greenlane.placement.processes.parcel import pack, pack_call
 
 __all__ = ["crossing_bytes"]
 
@@ -18,7 +18,7 @@ def crossing_bytes(contender: str, fn: Any, args: tuple[Any, ...], result: objec
         return 0, 0
     if contender == "process":
         parcels = [pack_call(None, args, {}, contender), pack(result)]
-        return sum(one.in_band_bytes for one in parcels), sum(one.out_of_band_bytes for one in parcels)
+        return sum(len(one.pickle) for one in parcels), sum(one.out_of_band_bytes for one in parcels)
     if contender == "ray":
         there, back = _five(args), _five(result)
         return there[0] + back[0], there[1] + back[1]
