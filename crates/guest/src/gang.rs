@@ -3,7 +3,7 @@
 use greenlane_methods::call::Call;
 use greenlane_methods::table::{self, Owner, Rule};
 use greenlane_permits::gang;
-use greenlane_policy::gang::{Choice, Core, HandOver, Verdict};
+use greenlane_policy::gang::{Choice, Core, HandOver};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -149,23 +149,31 @@ impl GangChoice {
     }
 
     fn look(&mut self, cores: Vec<(u32, f64, f64, bool)>) -> Option<u32> {
-        let cores: Vec<_> = cores
-            .into_iter()
-            .map(|(number, foreign_frac, ours_frac, free)| Core {
-                number,
-                foreign_frac,
-                ours_frac,
-                free,
-            })
-            .collect();
-        match self.0.look(&cores) {
-            Verdict::Gather(core) => Some(core),
-            Verdict::Disband => None,
-            Verdict::Stay => self.0.current(),
+        self.0.look(&cores_of(cores));
+        self.0.current()
+    }
+
+    fn glance(&mut self, cores: Vec<(u32, f64, f64, bool)>) -> Option<u32> {
+        let cores = cores_of(cores);
+        if self.0.is_crowded(&cores) {
+            self.0.leave(&cores);
         }
+        self.0.current()
     }
 
     fn disband(&mut self) {
         self.0.disband();
     }
+}
+
+fn cores_of(cores: Vec<(u32, f64, f64, bool)>) -> Vec<Core> {
+    cores
+        .into_iter()
+        .map(|(number, foreign_frac, ours_frac, free)| Core {
+            number,
+            foreign_frac,
+            ours_frac,
+            free,
+        })
+        .collect()
 }

@@ -1,8 +1,10 @@
 //! Who has the GIL, read from the interpreter's state without taking it.
 //!
-//! CPython 3.11 to 3.15 keep `last_holder` and, after it, `locked` in `_PyRuntime`, at another place in each version. The
-//! place is found: it is where both are true of two threads, one after the other.
+//! CPython 3.11 to 3.15 keep it in `_PyRuntime`, at another place in each version: `last_holder`, `locked`, a count, the
+//! condition and the mutex by which it is waited for, and those by which who was asked for it waits for the next one. The
+//! place is found: it is where the first two are true of two threads, one after the other.
 
+use greenlane_process::our_threads;
 use greenlane_process::signals::with_all_blocked;
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -12,6 +14,10 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 static HOLDER: AtomicUsize = AtomicUsize::new(0);
 const NOWHERE: usize = usize::MAX;
 const WORD: usize = size_of::<usize>();
+/// From `last_holder` to the conditions.
+const CONDITION: usize = 3 * WORD;
+const SWITCHED: usize =
+    CONDITION + size_of::<libc::pthread_cond_t>() + size_of::<libc::pthread_mutex_t>();
 
 /// The `PyThreadState` that has the GIL, 0 = none has; None: where that stands is not known. True a moment ago.
 pub fn holder() -> Option<usize> {
@@ -19,6 +25,27 @@ pub fn holder() -> Option<usize> {
         0 | NOWHERE => None,
         place => Some(holder_at(place)),
     }
+}
+
+/// The `PyThreadState` that has it, or had it last; 0 where that stands is not known.
+pub fn last_holder() -> usize {
+    match HOLDER.load(Ordering::Relaxed) {
+        0 | NOWHERE => 0,
+        // SAFETY: as in `holder_at`.
+        place => unsafe { AtomicUsize::from_ptr(place as *mut usize).load(Ordering::Relaxed) },
+    }
+}
+
+/// Whether it is the condition by which threads wait for the GIL.
+#[inline]
+pub fn is_condition(address: usize) -> bool {
+    address.wrapping_sub(HOLDER.load(Ordering::Relaxed)) == CONDITION
+}
+
+/// Whether it is the one by which a thread that was asked for the GIL waits until another one has it.
+#[inline]
+pub fn is_switched(address: usize) -> bool {
+    address.wrapping_sub(HOLDER.load(Ordering::Relaxed)) == SWITCHED
 }
 
 /// Looks for the place, once, where there is a GIL. Takes some 0.1 ms, without it.
@@ -33,6 +60,7 @@ pub fn find(py: Python<'_>) {
     places.retain(|&place| holder_at(place) == this_state(py));
     let mut places = py.detach(|| {
         let look = move || {
+            our_threads::mark();
             Python::try_attach(|py| places.retain(|&place| holder_at(place) == this_state(py)));
             places
         };

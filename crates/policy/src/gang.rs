@@ -46,6 +46,8 @@ pub enum Verdict {
 
 /// Over this one look is enough: a neighbour that computes all the time takes half of a core that is full.
 const CROWDED_FRAC: f64 = 0.5;
+/// A glance over this is, and two glances over the one before.
+const OVERRUN_FRAC: f64 = 0.65;
 /// Over this two looks are.
 const BUSY_FRAC: f64 = 0.35;
 /// Or over this, where nothing of the core is left: on two cores all would have room.
@@ -56,7 +58,7 @@ const QUIET_FRAC: f64 = 0.15;
 /// How much quieter another core must be for a gang that never disbands to move.
 const BETTER_FRAC: f64 = 0.2;
 /// Looks in a row that must find a core quiet after the gang has been disbanded: at first, and at most.
-const FIRST_WAIT: u32 = 3;
+const FIRST_WAIT: u32 = 10;
 const LONGEST_WAIT: u32 = 64;
 /// A gang that lasted for this many looks was worth it.
 const LASTED: u32 = 60;
@@ -70,6 +72,8 @@ pub struct Choice {
     /// Looks in a row that found the gang's core busy; that found one quiet while there is no gang.
     busy: u32,
     quiet: u32,
+    /// Glances in a row that found it crowded.
+    crowded: u32,
     /// Looks that the gang has lasted.
     lasted: u32,
     /// Looks to wait for before the next gang.
@@ -83,6 +87,7 @@ impl Choice {
             current: None,
             busy: 0,
             quiet: 0,
+            crowded: 0,
             lasted: 0,
             wait: 1,
         }
@@ -95,24 +100,19 @@ impl Choice {
 
     /// Takes in a look at all cores, in the order in which equal ones are preferred.
     pub fn look(&mut self, cores: &[Core]) -> Verdict {
-        let quietest = |of: &dyn Fn(&Core) -> bool| {
-            let among = cores.iter().copied().filter(of);
-            among.min_by(|one, other| one.foreign_frac.total_cmp(&other.foreign_frac))
-        };
-        let quietest = quietest(&|core| core.free || Some(core.number) == self.current)
-            .or_else(|| quietest(&|_| self.always));
-        let Some(best) = quietest else {
+        let Some(best) = self.best(cores) else {
             return self.disband();
         };
-        let has_room = best.foreign_frac <= QUIET_FRAC;
-        let here = cores.iter().find(|core| Some(core.number) == self.current);
         let Some(&Core {
             foreign_frac,
             ours_frac,
             ..
-        }) = here
+        }) = self.here(cores)
         else {
-            self.quiet = if has_room { self.quiet + 1 } else { 0 };
+            self.quiet = match best.foreign_frac <= QUIET_FRAC {
+                true => self.quiet + 1,
+                false => 0,
+            };
             if self.always || self.quiet >= self.wait {
                 return self.gather(best.number);
             }
@@ -125,12 +125,30 @@ impl Choice {
             0
         };
         self.lasted += 1;
-        if self.busy < 2 && foreign_frac < CROWDED_FRAC {
-            return Verdict::Stay;
+        match self.busy < 2 && foreign_frac < CROWDED_FRAC {
+            true => Verdict::Stay,
+            false => self.leave(cores),
         }
-        let better = best.foreign_frac + BETTER_FRAC <= foreign_frac;
-        if better && (has_room || self.always) {
-            return self.gather(best.number);
+    }
+
+    /// Takes in a glance at them, a quarter of a second: whether others use the gang's so much that it is left at once.
+    pub fn is_crowded(&mut self, cores: &[Core]) -> bool {
+        let foreign_frac = self.here(cores).map_or(0.0, |core| core.foreign_frac);
+        self.crowded = match foreign_frac >= CROWDED_FRAC {
+            true => self.crowded + 1,
+            false => 0,
+        };
+        self.crowded >= 2 || foreign_frac >= OVERRUN_FRAC
+    }
+
+    /// The core is too busy: to another one, if one has room.
+    pub fn leave(&mut self, cores: &[Core]) -> Verdict {
+        let foreign_frac = self.here(cores).map_or(1.0, |core| core.foreign_frac);
+        if let Some(best) = self.best(cores) {
+            let has_room = self.always || best.foreign_frac <= QUIET_FRAC;
+            if has_room && best.foreign_frac + BETTER_FRAC <= foreign_frac {
+                return self.gather(best.number);
+            }
         }
         match self.always {
             true => Verdict::Stay,
@@ -138,9 +156,22 @@ impl Choice {
         }
     }
 
+    fn here<'a>(&self, cores: &'a [Core]) -> Option<&'a Core> {
+        cores.iter().find(|core| Some(core.number) == self.current)
+    }
+
+    /// The quietest that no other gang has.
+    fn best(&self, cores: &[Core]) -> Option<Core> {
+        let quietest = |of: &dyn Fn(&Core) -> bool| {
+            let among = cores.iter().copied().filter(of);
+            among.min_by(|one, other| one.foreign_frac.total_cmp(&other.foreign_frac))
+        };
+        quietest(&|core| core.free || Some(core.number) == self.current)
+            .or_else(|| quietest(&|_| self.always))
+    }
+
     fn gather(&mut self, core: u32) -> Verdict {
-        self.busy = 0;
-        self.quiet = 0;
+        (self.busy, self.quiet, self.crowded) = (0, 0, 0);
         if self.current.replace(core).is_none() {
             self.lasted = 0;
         }
@@ -157,8 +188,7 @@ impl Choice {
             true => FIRST_WAIT,
             false => (2 * self.wait).clamp(FIRST_WAIT, LONGEST_WAIT),
         };
-        self.busy = 0;
-        self.quiet = 0;
+        (self.busy, self.quiet, self.crowded) = (0, 0, 0);
         Verdict::Disband
     }
 }
@@ -214,6 +244,22 @@ mod tests {
     }
 
     #[test]
+    fn one_glance_at_a_core_that_is_overrun_is_enough_or_two_at_a_crowded_one() {
+        let mut choice = Choice::new(false);
+        choice.look(&two(0.1, 0.0));
+        for foreign_frac in [0.3, 0.55, 0.4, 0.55] {
+            assert!(!choice.is_crowded(&two(0.2, foreign_frac)));
+        }
+        assert!(choice.is_crowded(&two(0.2, 0.55)));
+        assert_eq!(choice.leave(&two(0.2, 0.55)), Verdict::Disband);
+        let mut choice = Choice::new(false);
+        choice.look(&two(0.1, 0.0));
+        assert!(choice.is_crowded(&two(0.1, 0.7)));
+        assert_eq!(choice.leave(&two(0.1, 0.7)), Verdict::Gather(0));
+        assert!(!choice.is_crowded(&two(0.1, 0.7)));
+    }
+
+    #[test]
     fn it_moves_where_another_core_has_room() {
         let mut choice = Choice::new(false);
         choice.look(&two(0.1, 0.0));
@@ -240,7 +286,7 @@ mod tests {
             waits.push(looks + 1);
             assert_eq!(choice.look(&two(0.3, 0.6)), Verdict::Disband);
         }
-        assert_eq!(waits, [1, 3, 6, 12, 24, 48]);
+        assert_eq!(waits, [1, 10, 20, 40, 64, 64]);
     }
 
     #[test]

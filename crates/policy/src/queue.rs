@@ -182,11 +182,11 @@ impl PermitQueue {
     }
 
     /// `ticket`, which never asked, counts as a holder, beyond the permits if need be: it turned out heavy.
-    pub fn charge(&mut self, ticket: u64, claim: Claim) {
+    pub fn charge(&mut self, ticket: u64) {
         if !self.waiters.contains_key(&ticket) && !self.holders.contains_key(&ticket) {
             let holder = Holder {
                 key: LAST,
-                size_ns: claim.size_ns(),
+                size_ns: Claim::default().size_ns(),
                 lent: false,
                 shares: false,
                 express: false,
@@ -391,7 +391,7 @@ mod tests {
         let mut queue = PermitQueue::new(3);
         queue.request(0, 1, claim(0, 40));
         queue.request(0, 2, claim(0, 800));
-        queue.charge(3, claim(0, 40));
+        queue.charge(3);
         assert_eq!(
             [1, 2, 3].map(|one| queue.share_of(one, share_ns) / MS),
             [400, 100, 100]
@@ -403,7 +403,7 @@ mod tests {
         let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 6)));
         assert!(!queue.request(0, 2, claim(0, 6)));
-        queue.charge(3, Claim::default());
+        queue.charge(3);
         assert!(!queue.request(0, 4, claim(1, 6)));
         assert_eq!(queue.cancel([4]), [2]);
     }
@@ -459,8 +459,8 @@ mod tests {
     #[test]
     fn who_is_charged_keeps_the_permit_from_others() {
         let mut queue = PermitQueue::new(1);
-        queue.charge(1, claim(0, 5));
-        assert!(!queue.request(0, 2, claim(0, 5)));
+        queue.charge(1);
+        assert!(!queue.request(0, 2, claim(0, 40)));
         assert_eq!(queue.release(1), [2]);
     }
 
@@ -468,7 +468,7 @@ mod tests {
     fn one_short_phase_goes_beside_however_many_were_charged() {
         let mut queue = PermitQueue::new(1);
         for ticket in 1..4 {
-            queue.charge(ticket, Claim::default());
+            queue.charge(ticket);
         }
         assert!(queue.request(0, 4, claim(0, 6)));
         assert!(!queue.request(0, 5, claim(0, 6)));
@@ -480,7 +480,7 @@ mod tests {
         let mut queue = PermitQueue::new(1);
         assert!(queue.request(0, 1, claim(0, 7)));
         assert!(!queue.request(0, 2, claim(0, 6)));
-        queue.charge(3, Claim::default());
+        queue.charge(3);
         assert!(!queue.request(0, 4, claim(0, 40)));
         assert_eq!(queue.due(), [2]);
         assert_eq!(queue.head(), Some(4));

@@ -31,8 +31,8 @@ use crate::pending;
 use crate::ring::{Ring, THREAD_EVENTS};
 use crate::switch::on;
 use greenlane_interpreter::endings::guard_at_exit;
-use greenlane_interpreter::gil_enabled;
-use greenlane_process::{clock, forks, signals};
+use greenlane_interpreter::{gil::holder, gil_enabled};
+use greenlane_process::{clock, forks, our_threads, signals};
 use greenlane_recording_format::event::{Event, Text, NO_JOB};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -68,8 +68,6 @@ const ALONE_EVERY_NS: u64 = 200_000_000;
 const ASLEEP_NS: u64 = 500_000_000;
 /// Threads that run jobs whose hold of the GIL is looked at each time.
 const MOST_RUNNING: usize = 4;
-/// It asks so often at most for the GIL only to see where that is kept.
-const MOST_TRIES: u32 = 100;
 /// Beyond this many stacks only the innermost frame is recorded; beyond twice as many, nothing.
 const MOST_STACKS: usize = 4096;
 
@@ -155,6 +153,7 @@ pub fn sampler_stop(py: Python<'_>) {
 }
 
 fn run() {
+    our_threads::mark();
     gil::is_sampler();
     let own = RUNS.load(Ordering::Relaxed);
     let looked = std::panic::catch_unwind(|| {
@@ -190,8 +189,6 @@ enum Wanted {
     Loop(Arc<Ring>, u64),
     /// Likewise, of any thread; nobody waits.
     Alone(Arc<Ring>, u64),
-    /// Nobody's: waiting for the GIL tells where it is kept.
-    Nobody,
 }
 
 struct Sampler {
@@ -203,9 +200,8 @@ struct Sampler {
     /// Until the next look, at least.
     rest_ns: u64,
     alone_ns: u64,
-    /// Whose hold of the GIL is looked at first, and how often it has asked for it only to see where it is kept.
+    /// Whose hold of the GIL is looked at first.
     turn: usize,
-    tries: u32,
     /// See [`Sampler::chance`].
     chance: u64,
     /// Stacks by their hash, and by [`frames::Stack::place`].
@@ -224,7 +220,6 @@ impl Sampler {
             rest_ns: PERIOD_NS,
             alone_ns: 0,
             turn: 0,
-            tries: 0,
             chance: clock::monotonic_ns() | 1,
             known: HashMap::new(),
             places: HashMap::new(),
@@ -251,8 +246,8 @@ impl Sampler {
             if on() {
                 let now_ns = clock::monotonic_ns();
                 let rings = desk::rings();
-                if slept_ns > 0 && self.looks(&rings, slept_ns) {
-                    return self.unless_stopped(Wanted::Nobody);
+                if slept_ns > 0 {
+                    self.looks(&rings, slept_ns);
                 }
                 let locked_ns = locked_out_since(&rings, now_ns);
                 let loops = rings
@@ -321,21 +316,17 @@ impl Sampler {
         self.chance
     }
 
-    /// Writes down of threads that run jobs whether they have the GIL. True: it would be known if somebody waited for it.
-    /// What is seen stands for the time slept: at moments that follow each other more closely the same is seen again.
+    /// Writes down of threads that run jobs whether they have the GIL. What is seen stands for the time slept: at moments
+    /// that follow each other more closely the same is seen again.
     ///
     /// Only at moments that the clock has chosen: who wakes the sampler waits for the GIL, so somebody has it then.
-    fn looks(&mut self, rings: &[Arc<Ring>], slept_ns: u64) -> bool {
+    fn looks(&mut self, rings: &[Arc<Ring>], slept_ns: u64) {
         let runs = |ring: &&Arc<Ring>| {
             ring.from_ns.load(Ordering::Relaxed) != 0 && ring.job.load(Ordering::Relaxed) != NO_JOB
         };
         let running: Vec<_> = rings.iter().filter(runs).collect();
         if running.is_empty() {
-            return false;
-        }
-        if gil::may_be_seen() {
-            self.tries += 1;
-            return self.tries <= MOST_TRIES;
+            return;
         }
         // In turns, where there are many.
         self.turn = self.turn.wrapping_add(MOST_RUNNING);
@@ -348,7 +339,6 @@ impl Sampler {
                 self.ring.push(event);
             }
         }
-        false
     }
 
     fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
@@ -397,7 +387,6 @@ impl Sampler {
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *from_ns)
             }
-            Wanted::Nobody => return,
         };
         if let Some((kept, ring)) = self.kept() {
             return self.look_at_keeper(py, &kept, &ring);
@@ -506,7 +495,7 @@ fn look_at(ring: &Ring, rings: &[Arc<Ring>], weight_ns: u64) -> Option<Event> {
     );
     let state = ring.state.load(Ordering::Relaxed);
     let at_ns = clock::monotonic_ns();
-    let has_it = gil::has_it()?;
+    let has_it = holder()?;
     fence(Ordering::Acquire);
     if from_ns == 0 || job == NO_JOB || ring.from_ns.load(Ordering::Relaxed) != from_ns {
         return None;

@@ -7,6 +7,7 @@
 //! [`pending`]: a child that only executes another program, or a daemon on its way to the background, has none.
 
 use crate::calls::installation;
+use crate::calls::waking;
 use crate::cores::Cores;
 use crate::desk::{self, desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
@@ -649,6 +650,7 @@ fn texts_of(event: &Event) -> [Text; 2] {
 }
 
 fn process_event(at_ns: u64, jobs: u32, lag_ns: u64, cores: &Cores) -> Event {
+    let (waking_ns, hand_overs) = waking::totals();
     Event::Process {
         at_ns,
         cpu_ns: clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or(0),
@@ -658,6 +660,8 @@ fn process_event(at_ns: u64, jobs: u32, lag_ns: u64, cores: &Cores) -> Event {
         jobs,
         lag_ns,
         loop_ns: speed::loop_ns(),
+        waking_ns,
+        hand_overs,
     }
 }
 

@@ -246,10 +246,13 @@ impl Encoder {
                 jobs,
                 lag_ns,
                 loop_ns,
+                waking_ns,
+                hand_overs,
             } => {
                 self.first(at_ns);
                 self.numbers(&[cpu_ns, os_wait_ns, rss_bytes, u64::from(threads)]);
                 self.numbers(&[u64::from(jobs), lag_ns, u64::from(loop_ns)]);
+                self.numbers(&[waking_ns, hand_overs]);
                 12
             }
             Event::Running {
@@ -613,6 +616,8 @@ fn event(tag: u8, at_ns: u64, body: &mut Body<'_>) -> Result<Event, Malformed> {
             jobs: body.small()?,
             lag_ns: body.plain()?,
             loop_ns: body.small()?,
+            waking_ns: body.later()?,
+            hand_overs: body.later()?,
         },
         13 => Event::About {
             at_ns,

@@ -209,7 +209,8 @@ pub enum Event {
     },
     /// The process as a whole, once a second. `os_wait_ns`: its threads waited for a core, since the start.
     /// `lag_ns`: largest lateness of its loop since the last one. `loop_ns`: what a loop of fixed work took, by the CPU
-    /// clock, so how fast the cores are; 0 = not known.
+    /// clock, so how fast the cores are; 0 = not known. `waking_ns`: since recording began the GIL was nobody's although
+    /// somebody waited for it, from its release until that thread ran, `hand_overs` times.
     Process {
         at_ns: u64,
         cpu_ns: u64,
@@ -219,6 +220,8 @@ pub enum Event {
         jobs: u32,
         lag_ns: u64,
         loop_ns: u32,
+        waking_ns: u64,
+        hand_overs: u64,
     },
     /// `unit` has been running since `from_ns` and still does: what there is of a slice that may never end.
     Running {

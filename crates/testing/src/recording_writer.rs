@@ -281,6 +281,8 @@ impl Fields<'_, '_> {
                 jobs: self.small("jobs")?,
                 lag_ns: self.get("lag_ns")?,
                 loop_ns: self.small("loop_ns")?,
+                waking_ns: self.maybe("waking_ns")?.unwrap_or(0),
+                hand_overs: self.maybe("hand_overs")?.unwrap_or(0),
             },
             "running" => Event::Running {
                 at_ns: self.get("at_ns")?,

@@ -349,10 +349,13 @@ impl Recording {
                 jobs,
                 lag_ns,
                 loop_ns,
+                waking_ns,
+                hand_overs,
             } = *event
             {
                 list.append((
                     *process, at_ns, cpu_ns, os_wait_ns, rss_bytes, threads, jobs, lag_ns, loop_ns,
+                    waking_ns, hand_overs,
                 ))?;
             }
         }

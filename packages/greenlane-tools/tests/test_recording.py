@@ -426,7 +426,8 @@ def _one_of_each() -> Recording:
     event("job_name", at_ns=_ns(30), job=8, route="GET /y")
     story.spell("slice", 30, 35, unit=3, job=8)
     event("turn", at_ns=_ns(35), unit=3, job=8, how=16)
-    event("process", at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17)
+    event("process", at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17,
+          waking_ns=18, hand_overs=19)  # fmt: skip
     event("cost", at_ns=_ns(41), events=21, thousand_ns=22, writer_ns=23, sampler_ns=24)
     return story.end()
 
@@ -456,9 +457,10 @@ def test_each_field_stands_where_the_rows_declare_it() -> None:
     ]  # fmt: skip
     assert found.samples == [
         rows.Sample(
-            process=0, at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16, loop_ns=17
+            process=0, at_ns=_ns(40), cpu_ns=11, os_wait_ns=12, rss_bytes=13, threads=14, jobs=15, lag_ns=16,
+            loop_ns=17, waking_ns=18, hand_overs=19,
         )
-    ]
+    ]  # fmt: skip
     assert found.turns == [
         rows.Turns("GET /x", taken=2, express=1, shared=1, charged=1, stopped=4, skipped=0),
         rows.Turns("GET /y", taken=0, express=0, shared=0, charged=0, stopped=0, skipped=1),

@@ -121,6 +121,8 @@ EVENTS: list[tuple[str, dict[str, int | str]]] = [
             "jobs": 3,
             "lag_ns": 5,
             "loop_ns": 128,
+            "waking_ns": 2**40,
+            "hand_overs": 9,
         },
     ),
     ("about", {"at_ns": START_NS, "json": '{"pid": 1}'}),

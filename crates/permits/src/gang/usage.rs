@@ -1,10 +1,13 @@
 //! What others use of each core, and which process a core belongs to.
 
+use super::state::in_force;
+use crate::face::ThreadFace;
 use greenlane_policy::gang::Core;
-use greenlane_process::affinity::busy_ns;
+use greenlane_process::affinity::{busy_ns, core_of};
 use std::collections::HashMap;
 use std::mem::{size_of, zeroed, ManuallyDrop};
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
 
 /// The socket that makes the gang's core this process' own; -1 = none.
 static CLAIM: AtomicI32 = AtomicI32::new(-1);
@@ -14,12 +17,15 @@ static CLAIM: AtomicI32 = AtomicI32::new(-1);
 pub struct Usage {
     at_ns: u64,
     busy_ns: HashMap<u32, u64>,
+    /// By thread: the CPU that it had used as a member.
+    kept_ns: HashMap<i32, u64>,
 }
 
 impl Usage {
-    /// What others have used of each of `cores` since the last look, of which `ours_ns` was used by us, and what we have
-    /// used of each. Nothing at the first look, and where the kernel does not tell.
-    pub fn look(&mut self, now_ns: u64, cores: &[u32], ours_ns: &HashMap<u32, u64>) -> Vec<Core> {
+    /// What others have used of each of `cores` since the last look, and what the members have. Nothing at the first look,
+    /// and where the kernel does not tell.
+    pub fn look(&mut self, now_ns: u64, cores: &[u32], members: &[Arc<ThreadFace>]) -> Vec<Core> {
+        let ours_ns = self.ours_ns(members);
         let took_ns = now_ns.saturating_sub(self.at_ns).max(1) as f64;
         let before = std::mem::replace(&mut self.busy_ns, busy_ns().into_iter().collect());
         self.at_ns = now_ns;
@@ -37,6 +43,25 @@ impl Usage {
             })
         };
         cores.iter().filter_map(look).collect()
+    }
+
+    /// By core: what the members have used of it since the last look, those that were away left out. Where there is no
+    /// gang, by the core that each had last.
+    fn ours_ns(&mut self, members: &[Arc<ThreadFace>]) -> HashMap<u32, u64> {
+        let kept = members
+            .iter()
+            .map(|face| (face.thread(), face.kept_cpu_ns().unwrap_or(0)));
+        let before = std::mem::replace(&mut self.kept_ns, kept.collect());
+        let mut ours = HashMap::new();
+        for (thread, kept_ns) in &self.kept_ns {
+            let used_ns = kept_ns.saturating_sub(*before.get(thread).unwrap_or(kept_ns));
+            if used_ns > 0 {
+                if let Some(core) = in_force().or_else(|| core_of(*thread)) {
+                    *ours.entry(core).or_insert(0) += used_ns;
+                }
+            }
+        }
+        ours
     }
 }
 

@@ -3,7 +3,7 @@
 //! | every | it |
 //! |---|---|
 //! | 4 ms, while a phase lasts | sees which phases compute without the GIL: those members use all cores |
-//! | 250 ms, in a gang | sets free what a member's native code has started, and puts right what has slipped through |
+//! | 250 ms, in a gang | leaves a core that others use; sets free what native code has started; mends what slipped through |
 //! | second | looks at the cores: gathers, moves, disbands |
 //!
 //! A look is two readings of a thread's CPU clock and of the GIL's holder: the thread computed in between, and had the GIL
@@ -16,9 +16,9 @@ use super::usage::{self, Usage};
 use crate::face::{Part, ThreadFace, AWAY};
 use greenlane_interpreter::gil;
 use greenlane_policy::gang::{Choice, Core, HandOver, Verdict};
-use greenlane_process::affinity::{core_of, has_child, threads, Cores};
+use greenlane_process::affinity::{has_child, threads, Cores};
 use greenlane_process::{clock, our_threads};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::thread::{current, park_timeout, sleep};
@@ -48,9 +48,9 @@ const PATIENT: u32 = 10;
 struct Watch {
     rule: Option<&'static Rule>,
     choice: Choice,
-    usage: Usage,
-    /// By thread: the CPU that it had used as a member at the last look at the cores.
-    kept_ns: HashMap<i32, u64>,
+    /// Since the last look at the cores, and since the last glance at them.
+    looked: Usage,
+    glanced: Usage,
     /// Threads and processes that were set free once: what they do with their cores then is theirs.
     freed: HashSet<i32>,
     idle: u32,
@@ -94,8 +94,8 @@ impl Watch {
         Self {
             rule,
             choice: Choice::new(rule.is_some_and(|rule| rule.always)),
-            usage: Usage::default(),
-            kept_ns: HashMap::new(),
+            looked: Usage::default(),
+            glanced: Usage::default(),
             freed: HashSet::new(),
             idle: 0,
             strays_ns: 0,
@@ -114,6 +114,7 @@ impl Watch {
             }
             if now_ns >= self.strays_ns {
                 self.strays_ns = now_ns + STRAYS_NS;
+                self.glance_at_cores(rule, faces, now_ns);
                 self.look_for_strays(rule, faces);
             }
         }
@@ -165,23 +166,45 @@ impl Watch {
     }
 
     fn look_at_cores(&mut self, rule: &Rule, faces: &[Arc<ThreadFace>], now_ns: u64) {
-        let ours_ns = self.ours_ns(faces);
-        let mut cores = self.usage.look(now_ns, &rule.cores, &ours_ns);
+        let mut cores = self.looked.look(now_ns, &rule.cores, faces);
         if cores.is_empty() || !(rule.always || self.pays(rule, &cores, now_ns)) {
             return;
         }
+        self.see_claims(&mut cores);
+        let verdict = self.choice.look(&cores);
+        if verdict == Verdict::Stay {
+            locked().why = match cores.iter().any(|core| core.free) {
+                true => "no core is idle enough",
+                false => "each core has another process' gang",
+            };
+        }
+        self.follow(rule, verdict);
+    }
+
+    /// Between two looks: whether others use the core so much that it is left.
+    fn glance_at_cores(&mut self, rule: &Rule, faces: &[Arc<ThreadFace>], now_ns: u64) {
+        if self.choice.current().is_none() {
+            self.glanced = Usage::default();
+            return;
+        }
+        let mut cores = self.glanced.look(now_ns, &rule.cores, faces);
+        if self.choice.is_crowded(&cores) {
+            self.see_claims(&mut cores);
+            let verdict = self.choice.leave(&cores);
+            self.follow(rule, verdict);
+        }
+    }
+
+    fn see_claims(&self, cores: &mut [Core]) {
         let current = self.choice.current();
-        for core in &mut cores {
+        for core in cores {
             core.free = Some(core.number) == current || usage::is_free(core.number);
         }
-        let core = match self.choice.look(&cores) {
-            Verdict::Stay => {
-                locked().why = match cores.iter().any(|core| core.free) {
-                    true => "no core is idle enough",
-                    false => "each core has another process' gang",
-                };
-                return;
-            }
+    }
+
+    fn follow(&mut self, rule: &Rule, verdict: Verdict) {
+        let core = match verdict {
+            Verdict::Stay => return,
             Verdict::Gather(core) if usage::claim(core) || rule.always => Some(core),
             Verdict::Gather(_) | Verdict::Disband => {
                 usage::give_up_claim();
@@ -226,25 +249,6 @@ impl Watch {
             None => "what a hand-over costs is not measured yet",
         };
         gil::holder().is_some() && cost.is_some_and(HandOver::pays)
-    }
-
-    /// By core: what the members have used of it since the last look, those that were away left out. Where there is no
-    /// gang, by the core that each had last.
-    fn ours_ns(&mut self, faces: &[Arc<ThreadFace>]) -> HashMap<u32, u64> {
-        let kept = faces
-            .iter()
-            .map(|face| (face.thread(), face.kept_cpu_ns().unwrap_or(0)));
-        let before = std::mem::replace(&mut self.kept_ns, kept.collect());
-        let mut ours = HashMap::new();
-        for (thread, kept_ns) in &self.kept_ns {
-            let used_ns = kept_ns.saturating_sub(*before.get(thread).unwrap_or(kept_ns));
-            if used_ns > 0 {
-                if let Some(core) = in_force().or_else(|| core_of(*thread)) {
-                    *ours.entry(core).or_insert(0) += used_ns;
-                }
-            }
-        }
-        ours
     }
 }
 

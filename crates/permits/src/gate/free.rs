@@ -4,7 +4,6 @@ use super::holder::Holder;
 use super::state::{Gate, Seen, State};
 use crate::counters::{add, Counters};
 use crate::face::ThreadFace;
-use greenlane_policy::order::Claim;
 use greenlane_process::clock;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -74,7 +73,7 @@ impl Gate {
             } else if cpu_ns.saturating_sub(seen.cpu_ns) >= self.bounds.heavy_ns() {
                 let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
                 if face.charge(began_ns, ticket) {
-                    queue.charge(ticket, Claim::default());
+                    queue.charge(ticket);
                     let mut holder = Holder::new(face, now_ns);
                     holder.counts(kept.each_ns(), false);
                     holders.insert(ticket, holder);

@@ -3,8 +3,9 @@
 
 use super::originals::real;
 use super::redirected::{called, returned, wanted, Seen, DRIVER};
-use super::{gil, sockets, symbols};
+use super::{gil, sockets, symbols, waking};
 use crate::switch::on;
+use greenlane_interpreter::gil::{is_condition, is_switched};
 use libc::{c_int, c_long, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 use std::mem::transmute;
 
@@ -33,7 +34,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
     // SAFETY: the function of this name, called as the caller did.
     unsafe {
         let real: gil::TimedWait = transmute(real(symbols::COND_TIMEDWAIT));
-        if on() && gil::is_gil(condition as usize) {
+        if on() && is_condition(condition as usize) {
             return gil::wait_until(condition, mutex, until, real);
         }
         timed(symbols::COND_TIMEDWAIT, || real(condition, mutex, until))
@@ -48,10 +49,23 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
     // SAFETY: the function of this name, called as the caller did.
     unsafe {
         let real: gil::Wait = transmute(real(symbols::COND_WAIT));
-        if on() && gil::is_gil(condition as usize) {
+        if on() && is_switched(condition as usize) {
             return gil::wait(condition, mutex, real);
         }
         timed(symbols::COND_WAIT, || real(condition, mutex))
+    }
+}
+
+/// In the place of the C function of this name.
+pub unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the function of this name, called as the caller did.
+    unsafe {
+        let real: unsafe extern "C-unwind" fn(*mut pthread_cond_t) -> c_int =
+            transmute(real(symbols::COND_SIGNAL));
+        if is_condition(condition as usize) {
+            waking::released();
+        }
+        real(condition)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Redirects the calls of all loaded objects, tries whether that works, and puts everything back.
 
 use super::redirection::{self, Found};
-use super::{gil, originals, redirected, sockets, symbols};
+use super::{originals, redirected, sockets, symbols};
 use crate::names;
-use greenlane_interpreter::is_known;
+use greenlane_interpreter::gil;
 use greenlane_process::forks;
 use pyo3::prelude::*;
 use std::ffi::c_int;
@@ -79,9 +79,7 @@ fn try_install(py: Python<'_>) -> Result<(), String> {
         let name = name.trim_end_matches("_chk");
         redirected::name(index, names::text(name));
     }
-    if is_known(py).unwrap_or(false) {
-        find_runtime();
-    }
+    gil::find(py);
     INSTALLED.store(true, Ordering::Relaxed);
     note(redirection::redirect(&INSTALLED));
     test(py)
@@ -110,23 +108,6 @@ pub fn found() -> Found {
         foreign,
         unfinished,
         failed,
-    }
-}
-
-/// Tells [`gil`] where the interpreter keeps its state. Not found: no wait for the GIL is seen.
-fn find_runtime() {
-    const WITH_SYMBOL: c_int = 1;
-    let mut symbol: *const libc::Elf64_Sym = std::ptr::null();
-    // SAFETY: look-ups by name and by address; what they give belongs to the linker and stays.
-    unsafe {
-        let runtime = libc::dlsym(libc::RTLD_DEFAULT, c"_PyRuntime".as_ptr());
-        let mut about: libc::Dl_info = std::mem::zeroed();
-        let found = (&raw mut symbol).cast();
-        if !runtime.is_null() && libc::dladdr1(runtime, &mut about, found, WITH_SYMBOL) != 0 {
-            if let Some(symbol) = symbol.as_ref() {
-                gil::runtime_is(runtime as usize, symbol.st_size as usize);
-            }
-        }
     }
 }
 

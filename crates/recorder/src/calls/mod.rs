@@ -13,7 +13,7 @@
 //! | [`errno`] | what they leave as it was |
 //! | [`files`] | the same for files |
 //! | [`conditions`] | the same for condition variables and futexes |
-//! | [`gil`] | of them, the GIL's |
+//! | [`gil`], [`waking`] | of them, the GIL's; how long it is nobody's while somebody waits for it |
 //! | [`sockets`] | the kernel's stamps |
 //! | [`peers`] | which connection is from whom |
 //! | [`realtime`] | their clock |
@@ -37,3 +37,4 @@ mod redirection;
 mod replacements;
 pub(crate) mod sockets;
 mod symbols;
+pub(crate) mod waking;

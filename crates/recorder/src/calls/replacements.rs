@@ -64,6 +64,7 @@ pub static PLACES: [Place; COUNT] = places! {
     PREADV64 files::preadv64;
     PSELECT to::pselect;
     COND_CLOCKWAIT conditions::pthread_cond_clockwait;
+    COND_SIGNAL conditions::pthread_cond_signal;
     COND_TIMEDWAIT conditions::pthread_cond_timedwait;
     COND_WAIT conditions::pthread_cond_wait;
     PWRITE files::pwrite;

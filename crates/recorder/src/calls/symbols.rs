@@ -62,6 +62,7 @@ wanted! {
     PREADV64 "preadv64";
     PSELECT "pselect";
     COND_CLOCKWAIT "pthread_cond_clockwait";
+    COND_SIGNAL "pthread_cond_signal";
     COND_TIMEDWAIT "pthread_cond_timedwait";
     COND_WAIT "pthread_cond_wait";
     PWRITE "pwrite";

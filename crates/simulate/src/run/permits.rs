@@ -4,7 +4,6 @@ use crate::heap::Class;
 use crate::interval::Interval;
 use crate::tally::Cause;
 use crate::world::{Event, World};
-use greenlane_policy::order::Claim;
 use greenlane_policy::queue::Granted;
 use greenlane_policy::weight::{Pin, Weight};
 
@@ -121,7 +120,7 @@ impl World<'_> {
                 }
             }
             for id in charged {
-                permits.queue.charge(id.into(), Claim::default());
+                permits.queue.charge(id.into());
                 permits.hold(id, &mut self.jobs[id]);
             }
             granted.extend(permits.queue.due());

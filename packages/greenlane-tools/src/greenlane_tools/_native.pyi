@@ -83,7 +83,7 @@ class Recording:
     def looks(self) -> list[tuple[int, int, int, int, int]]:
         """Give a Look for each job that was looked at while it computed, by process and job."""
 
-    def samples(self) -> list[tuple[int, int, int, int, int, int, int, int, int]]:
+    def samples(self) -> list[tuple[int, int, int, int, int, int, int, int, int, int, int]]:
         """Give a Sample for each second of each process, by time."""
 
     def segments(self, process: int, job: int) -> list[tuple[str, str, int, int, str, str]] | None:

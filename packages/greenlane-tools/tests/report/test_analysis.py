@@ -175,7 +175,8 @@ def process(number: int, pid: int, **about: object) -> Process:
 
 
 def samples(number: int, busy: float) -> list[Sample]:
-    return [Sample(number, n * S, int(n * busy * S), 0, 10**8, 3, 1, n * MS, 0) for n in range(11)]
+    waking = [(n * S // 20, n * 500) for n in range(7, 18)]  # since recording began
+    return [Sample(number, n * S, int(n * busy * S), 0, 10**8, 3, 1, n * MS, 0, *waking[n]) for n in range(11)]
 
 
 def test_one_worker_has_it_all_and_the_parent_is_no_worker() -> None:
@@ -187,6 +188,9 @@ def test_one_worker_has_it_all_and_the_parent_is_no_worker() -> None:
     assert found.gini == pytest.approx(1 - 1 / 8)
     assert found.hottest is not None and found.hottest.pid == 11
     assert found.hottest.busy_frac == pytest.approx(0.99) and found.mean_busy_frac == pytest.approx(0.52)
+    hottest = found.hottest
+    assert (hottest.waking_frac, hottest.hand_overs, hottest.mean_waking_ns) == (0.05, 5000, 100_000)
+    assert found.workers[-1].waking_frac is None
 
 
 def test_an_idle_worker_is_a_sibling_of_one_that_serves_and_nothing_else_is() -> None:

@@ -293,6 +293,19 @@ def test_the_machine_is_a_note_unless_it_is_far_more_than_all_else() -> None:
     assert (told(made).kind, told(made).remedy.key) == ("machine", "more_cores")
 
 
+def test_a_gil_that_is_nobodys_while_a_thread_wakes_is_a_note_with_the_length_of_a_hand_over() -> None:
+    made = waiting("gil", "/slow", 200 * MS)
+    made.processes = [Process(0, 7, {}, 0, 20 * S, 0, 0)]
+
+    def notes_of_waking(waking_ms: int) -> list[str]:
+        made.samples = [Sample(0, n * S, 0, 0, 0, 1, 1, 0, 0, n * waking_ms * MS, n * 1000) for n in range(10)]
+        return [note for note in told(made).notes if "hand-overs" in note]
+
+    (note,) = notes_of_waking(100)
+    assert "10 % of the time of worker 7" in note and "9,000 hand-overs of 100 us each" in note
+    assert notes_of_waking(15) == []
+
+
 def test_a_process_that_uses_more_than_a_core_competes_with_its_own_native_threads() -> None:
     made = Made(jobs=jobs("/rank", 20, {"os": 200 * MS, "unseen": 100 * MS}, cpu_ns=300 * MS))
     made.blame = [blame("/rank", "os", "os", 4 * S), blame("/rank", "unseen", "unseen", 2 * S)]

@@ -592,6 +592,9 @@ class GangChoice:
         other gang has it). Give the core to keep to; None = all.
         """
 
+    def glance(self, cores: Sequence[tuple[int, float, float, bool]]) -> int | None:
+        """Take in a glance at the cores in between, of a quarter of a second; likewise."""
+
     def disband(self) -> None:
         """There is no gang from now on: the core could not be had."""
 

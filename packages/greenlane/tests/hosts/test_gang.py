@@ -327,6 +327,36 @@ return [json.loads(os.read(read, 100)), len(again())]
     assert found == [[len(ALLOWED), True], 1]
 
 
+@needs_cores
+@pytest.mark.measured
+def test_a_core_is_left_within_a_second_when_a_neighbour_begins_to_compute_there(tmp_path: Path) -> None:
+    # As if a process had measured it before: on two cores a hand-over costs 0.1 ms.
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    (tmp_path / "hand-over").write_text(f"{boot} 5000 100000\n")
+    head = _HEAD.replace('Settings(cores="one")', f"Settings(control_dir={str(tmp_path)!r})")
+    gathered, left_s = run(f"""{head}
+def member():
+    running.open({{"REQUEST_METHOD": "GET", "PATH_INFO": "/"}}, 0)
+    running.close()
+    over.wait()
+over = threading.Event()
+members = [threading.Thread(target=member) for _ in range(2)]
+[thread.start() for thread in members]
+core = until(lambda: (gang.shown()["core"],) if gang.shown()["core"] is not None else None)
+spins = "import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])]); print(flush=True)\nwhile True: pass"
+neighbour = subprocess.Popen([sys.executable, "-c", spins, str(core and core[0])], stdout=subprocess.PIPE)
+neighbour.stdout.readline()
+began = time.monotonic()
+until(lambda: gang.shown()["core"] != core[0])
+left_s = time.monotonic() - began
+neighbour.kill()
+neighbour.wait()
+over.set()
+print(json.dumps([core is not None, left_s]))
+""")
+    assert gathered and left_s < 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "why"), [({"cores": "all"}, "cores = all"), ({"cores": "one", "mode": "observe"}, "mode observe")]

@@ -273,6 +273,9 @@ class Sample(NamedTuple):
     lag_ns: int
     #: What a loop of fixed work took, by the CPU clock; 0 = not known.
     loop_ns: int
+    #: From a release of the GIL until the thread that waited for it ran, and how often: both since recording began.
+    waking_ns: int = 0
+    hand_overs: int = 0
 
 
 class Cost(NamedTuple):

@@ -187,6 +187,8 @@ def _workers(study: ReportStudy) -> Iterator[Row]:
             "in_progress": rounded(each.in_progress),
             "p99_ms": ms(each.latency_p99_ns),
             "os_wait_frac": rounded(each.os_wait_frac),
+            "waking_frac": rounded(each.waking_frac),
+            "hand_overs": each.hand_overs,
             "rss_mb": rounded(each.rss_bytes / 1e6),
         }
 

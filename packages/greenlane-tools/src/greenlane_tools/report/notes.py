@@ -31,6 +31,8 @@ _BOOT_NS: Final = 100_000_000
 #: Of a route's time.
 _AFTER_FRAC: Final = 0.1
 _MACHINE_FRAC: Final = 0.1
+#: Of a worker's time.
+_WAKING_FRAC: Final = 0.02
 #: Fewer jobs a worker are spread by chance.
 _LEAST_JOBS: Final = 20
 
@@ -40,7 +42,7 @@ class Note:
     """One of them."""
 
     #: A short stable name: end, late-replies, branch, clock, after-handler, hot-worker, uneven, inflated-spans,
-    #: upstream-clock, green-pool, boot, machine, closed-loop.
+    #: upstream-clock, green-pool, boot, machine, waking, closed-loop.
     name: str
     text: str
 
@@ -71,6 +73,7 @@ def notes_of(
         *_green_pool(routes, processes),
         *_boot(boot, routes),
         *_machine(routes),
+        *_waking(balance),
         *_load(load),
     ]
 
@@ -232,6 +235,17 @@ def _machine(routes: Sequence[RouteSplit]) -> Iterator[Note]:
             "machine",
             f"{share(os_ns / whole)} of all time is waiting for a core: others on this machine, or this service's own "
             "processes and native threads, had them.",
+        )
+
+
+def _waking(balance: Balance) -> Iterator[Note]:
+    worst = max(balance.workers, key=lambda each: each.waking_frac or 0, default=None)
+    if worst and (worst.waking_frac or 0) >= _WAKING_FRAC:
+        yield Note(
+            "waking",
+            f"{share(worst.waking_frac or 0)} of the time of worker {worst.pid} nobody had the GIL although a thread "
+            f"waited for it: {count(worst.hand_overs)} hand-overs of {duration(worst.mean_waking_ns)} each, from a "
+            "release until the next thread ran. A sleeping core makes them long; on one core they are short.",
         )
 
 

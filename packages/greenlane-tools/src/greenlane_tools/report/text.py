@@ -196,6 +196,7 @@ def _workers(study: ReportStudy) -> Sequence[Line]:
             "lag p99": _known(each.lag_p99_ns),
             "in progress": f"{each.in_progress:.1f}",
             "p99": _known(each.latency_p99_ns),
+            "GIL waking": "-" if each.waking_frac is None else share(each.waking_frac),
         }
         for each in study.balance.workers[:_MOST]
     ]

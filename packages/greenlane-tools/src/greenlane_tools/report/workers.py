@@ -48,6 +48,11 @@ class RecordedWorker:
     in_progress: float
     latency_p99_ns: int | None
     os_wait_frac: float | None
+    #: Of the wall time the GIL was nobody's although a thread waited for it: that one was waking. None: no samples.
+    waking_frac: float | None
+    #: Times that a thread got the GIL for which it waited, and the mean from its release until that thread ran.
+    hand_overs: int
+    mean_waking_ns: int
     rss_bytes: int
 
 
@@ -157,6 +162,8 @@ def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], wh
     lags = sorted(each.lag_ns for each in ordered)
     latencies = sorted(job.latency_ns for job in jobs)
     length_ns = max(1, process.to_ns - process.from_ns)
+    waking_ns = ordered[-1].waking_ns - ordered[0].waking_ns if ordered else 0
+    hand_overs = ordered[-1].hand_overs - ordered[0].hand_overs if ordered else 0
     return RecordedWorker(
         process=process.number,
         pid=process.pid,
@@ -169,6 +176,9 @@ def _worker(process: Process, jobs: Sequence[Job], samples: Sequence[Sample], wh
         in_progress=sum(latencies) / length_ns,
         latency_p99_ns=nearest(latencies, 0.99) if latencies else None,
         os_wait_frac=(ordered[-1].os_wait_ns - ordered[0].os_wait_ns) / wall_ns if wall_ns else None,
+        waking_frac=waking_ns / wall_ns if wall_ns else None,
+        hand_overs=hand_overs,
+        mean_waking_ns=waking_ns // max(1, hand_overs),
         rss_bytes=max((each.rss_bytes for each in ordered), default=0),
     )
 

@@ -57,7 +57,7 @@ def _table(study: ReportStudy) -> Html:
     balance = study.balance
     chosen, more = shortened(balance.workers)
     heads = ["worker", "jobs", "of all", "busy", "busiest second", "lag p50 / p99", "in progress", "p99", "OS wait"]
-    heads += ["memory"]
+    heads += ["GIL waking", "memory"]
     drawn = table(heads, [Row(_cells(each)) for each in chosen], "workers")
     evenness = ""
     if balance.max_to_mean is not None and len(balance.workers) > 1:
@@ -79,6 +79,7 @@ def _cells(each: RecordedWorker) -> list[str]:
         f"{each.in_progress:.1f}",
         "-" if each.latency_p99_ns is None else duration(each.latency_p99_ns),
         _share(each.os_wait_frac),
+        _share(each.waking_frac),
         f"{each.rss_bytes / 1e6:.0f} MB" if each.rss_bytes else "-",
     ]
 
