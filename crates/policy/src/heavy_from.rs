@@ -80,6 +80,7 @@ impl HeavyFrom {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weight::{PhaseProfile, Pin, Weight, WeightRule};
 
     const MS: u64 = 1_000_000;
 
@@ -143,6 +144,60 @@ mod tests {
             from.limit_ns == before
         });
         assert!(stays);
+    }
+
+    /// The class of phases of 7 ms that are so much of the CPU, after 20 s of the same requests as in every other run; the
+    /// cores' speed and each burst differ.
+    fn class_of_pages(percent: u64, run: u64) -> Weight {
+        let mut randoms = [percent, 1_000 + run];
+        let mut random = |which: usize, below: u64| {
+            let next = randoms[which]
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            randoms[which] = next;
+            (next >> 33) % below
+        };
+        // Percent of the CPU, and ms: pages, exports, invoices.
+        let rest = 100 - percent;
+        let mix = [(percent, 7), (rest / 2, 80), (rest - rest / 2, 25)];
+        let rates = mix.map(|(share, ms)| share * 5_600 / ms);
+        let speed = 90 + random(1, 21);
+        let (mut from, mut pages) = (HeavyFrom::new(4 * MS), PhaseProfile::default());
+        let rule = |heavy_ns| WeightRule {
+            heavy_ns,
+            least_ns: 4 * MS,
+            quantile: 0.9,
+            margin: 1.0,
+            learn_after: 3,
+        };
+        for _ in 0..500 {
+            let mut at = random(0, rates.iter().sum());
+            let which = rates.iter().position(|&rate| {
+                let is_it = at < rate;
+                at = at.saturating_sub(rate);
+                is_it
+            });
+            let which = which.expect("one of them");
+            let burst_ns = mix[which].1 * MS * speed * (85 + random(1, 31)) / 10_000;
+            let limit_ns = from.update(burst_ns);
+            if which == 0 {
+                pages.update(burst_ns, &rule(limit_ns));
+            }
+        }
+        pages.weight(&rule(from.limit_ns), Pin::Auto, 0)
+    }
+
+    #[test]
+    fn a_class_is_the_same_in_each_run_unless_it_is_nearly_a_fifth_of_the_cpu() {
+        for percent in [2, 8, 12, 16, 26, 30, 50, 90] {
+            let wanted = match percent < 20 {
+                true => Weight::Light,
+                false => Weight::Heavy,
+            };
+            for run in 0..8 {
+                assert_eq!(class_of_pages(percent, run), wanted, "{percent} % in {run}");
+            }
+        }
     }
 
     #[test]

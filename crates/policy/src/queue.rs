@@ -14,6 +14,7 @@
 //! whatever is longer for ever, which the long ones would pay for.
 
 pub mod kept;
+pub mod shadow;
 
 use crate::order::{Claim, Key};
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,7 @@
 //! What a gate knows, and who is woken when that changes.
 
 use super::holder::{Asker, Held, Holder};
+use super::shadow::Beside;
 use crate::face::ThreadFace;
 use greenlane_policy::queue::kept::Kept;
 use greenlane_policy::queue::PermitQueue;
@@ -75,6 +76,8 @@ pub(super) struct Seen {
 /// See the module.
 pub struct Gate {
     pub(super) state: Mutex<State>,
+    /// In observe mode; locked by itself.
+    pub(super) beside: Mutex<Beside>,
     pub(super) permits: AtomicUsize,
     pub(super) bounds: Bounds,
     /// Differs from every other gate's.
@@ -100,6 +103,7 @@ impl Gate {
                 holders: HashMap::new(),
                 kept: Kept::default(),
             }),
+            beside: Beside::new(permits, bounds.share_ns),
             permits: AtomicUsize::new(permits),
             bounds,
             number: GATES.fetch_add(1, Ordering::Relaxed),

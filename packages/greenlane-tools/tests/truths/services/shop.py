@@ -1,15 +1,18 @@
-"""Flask: a shop with pages from a database, exports, pictures, invoices, logins and a partner's prices."""
+"""Flask: a shop with pages from a database, exports, pictures, invoices, logins and a partner's prices.
+
+It is also what the scenario `shop` of lab/scenarios asks, with other sizes.
+"""
 
 import io
 import os
 
 import bcrypt
 import httpx
-from flask import Flask, Response, jsonify, render_template_string
+from flask import Flask, Response, jsonify, render_template_string, request
 from PIL import Image, ImageDraw, ImageFilter
 from reportlab.lib.pagesizes import A4
 from reportlab.platypus import SimpleDocTemplate, Table
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import create_engine, insert, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 app = Flask(__name__)
@@ -33,13 +36,22 @@ class Item(Base):
 Base.metadata.drop_all(engine)
 Base.metadata.create_all(engine)
 with engine.begin() as begun:
-    begun.execute(text("insert into items select n, 'item ' || n, n * 7 from generate_series(1, 5000) n"))
+    begun.execute(insert(Item), [{"number": n, "name": f"item {n}", "price": n * 7} for n in range(1, 5001)])
+
+
+def asked(name, usual):
+    return request.args.get(name, usual, int)
+
+
+@app.get("/health")
+def health():
+    return "ok"
 
 
 @app.get("/page")
 def page():
     with Session(engine) as database:
-        items = [database.get(Item, number * 100) for number in range(1, 9)]
+        items = [database.get(Item, number * 100) for number in range(1, 1 + asked("items", 8))]
     return render_template_string(PAGE, items=items)
 
 
@@ -52,8 +64,9 @@ def export():
 
 @app.get("/picture")
 def picture():
-    image = Image.new("RGB", (400, 300), "white")
-    ImageDraw.Draw(image).ellipse((50, 50, 350, 250), fill="teal")
+    width = asked("width", 400)
+    image = Image.new("RGB", (width, 300), "white")
+    ImageDraw.Draw(image).ellipse((50, 50, width - 50, 250), fill="teal")
     written = io.BytesIO()
     image.filter(ImageFilter.GaussianBlur(3)).save(written, "png")
     return Response(written.getvalue(), mimetype="image/png")
@@ -62,7 +75,7 @@ def picture():
 @app.get("/invoice")
 def invoice():
     written = io.BytesIO()
-    rows = [[f"item {number}", str(number), str(number * 7)] for number in range(3000)]
+    rows = [[f"item {number}", str(number), str(number * 7)] for number in range(asked("rows", 3000))]
     SimpleDocTemplate(written, pagesize=A4).build([Table(rows)])  # here
     return Response(written.getvalue(), mimetype="application/pdf")
 
