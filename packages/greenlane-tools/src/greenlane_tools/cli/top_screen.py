@@ -104,7 +104,7 @@ class Screen:
 def fitted(rows: Sequence[Line], columns: Sequence[str], width: int, cell: Callable[[object], str] = str) -> (
     tuple[Sequence[Line], Sequence[str]]
 ):  # fmt: skip
-    """Rows and columns that fit so many characters: less wanted columns go, then names are cut. 0 = all fit."""
+    """Rows and columns that fit this many characters: less wanted columns go, then names are cut. 0 = all fit."""
     kept = list(columns)
     over = _over(rows, kept, width, cell)
     for column in _LEAST:

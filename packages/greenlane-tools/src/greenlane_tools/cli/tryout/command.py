@@ -32,7 +32,7 @@ _CITY: Final = "greenlane_tools.demo.city:app"
 _CITY_ROUTES: Final = {"/bikes": 6.0, "/price": 3.0, "/report": 1.0}
 _CITY_DEADLINE_MS: Final = 500.0
 #: Of one core: what computes has to wait for others, and still comes to an end.
-_UTILISATION_FRAC: Final = 0.8
+_UTILISATION_FRAC: Final = 0.87
 _MOST_PER_S: Final = 200.0
 #: A route in time takes at most so much longer than alone, and this is no delay yet.
 _LATE_FACTOR: Final = 1.5
