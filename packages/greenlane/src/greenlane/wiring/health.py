@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
-import _socket
 import sys
 import time
 from collections.abc import Iterator
