@@ -46,7 +46,7 @@ $(if $(PYTHON),$(shell ($(MADE_BY_PYTHON)) 2>/dev/null || rm -f $(VENV)/.deps.st
 # A shell's active environment or PYTHONPATH must not decide what is built or tested.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
 
-.PHONY: help build guest feed-native offers-go demo test test-python test-rust test-go test-system nightly test-all test-newer newest examples ecosystem programs soak prove bench lint format types docs site wheel wheels python clean
+.PHONY: help build guest feed-native offers-go demo try test test-python test-rust test-go test-system nightly test-all test-newer newest examples ecosystem programs soak prove bench lint format types docs site wheel wheels python clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -79,6 +79,9 @@ offers-go: build
 
 demo: build ## the pricing service under five servers, measured side by side (under 4 minutes)
 	$(BIN)/greenlane demo pricing $(ARGS)
+
+try: build ## stock gunicorn and Greenlane under the same load, in half a minute; ARGS="shop:app --route /a"
+	$(BIN)/greenlane try $(ARGS)
 
 test: test-rust test-go test-python ## cargo test, go test, then pytest without servers and soak
 

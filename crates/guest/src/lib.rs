@@ -6,6 +6,7 @@ mod control;
 mod descriptors;
 mod gang;
 mod gil_looks;
+mod health;
 mod listeners;
 mod now;
 mod permit_queue;
@@ -36,6 +37,8 @@ mod _native {
     };
     #[pymodule_export]
     use super::gil_looks::GilLooks;
+    #[pymodule_export]
+    use super::health::{call_in_main_thread, Health};
     #[pymodule_export]
     use super::listeners::{lead_to, listen_to, stop_listening, unseen_method};
     #[pymodule_export]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PlacementWarning,
     )
     from greenlane.job import heavy, light, native
+    from greenlane.wiring.health import health
     from greenlane.wiring.placed_calls import placed, run
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "DeadlineExceeded",
     # Errors
     "GreenlaneError",
+    # Health
+    "health",
     # Which one this is
     "__version__",
 ]
@@ -52,6 +55,7 @@ if not TYPE_CHECKING:
         "native": "job",
         "placed": "wiring.placed_calls",
         "run": "wiring.placed_calls",
+        "health": "wiring.health",
         "checkpoint": "deadline",
         "within_ms": "deadline",
         "__version__": "_native",

@@ -18,6 +18,7 @@ __all__ = [
     "Descriptor",
     "GangChoice",
     "GilLooks",
+    "Health",
     "KeyLook",
     "NEWEST_PYTHON",
     "Paused",
@@ -37,6 +38,7 @@ __all__ = [
     "blocking_report_all",
     "blocking_see",
     "blocking_within",
+    "call_in_main_thread",
     "calls_install",
     "calls_rescan",
     "calls_state",
@@ -307,6 +309,12 @@ def rearm_now(epoll_fd: int, fd: int, events: int, *, known: bool = True) -> Non
 
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
+
+def call_in_main_thread(call: Callable[[], None], /) -> bool:
+    """Have it called on the main thread as soon as that runs Python code, between two instructions.
+
+    What it raises is dropped. False = it will not be: too many such calls wait.
+    """
 
 def calls_install(*, stamps: bool = True) -> str:
     """See libc's blocking calls where they are called, by any object of this process: how long each blocked.
@@ -877,6 +885,45 @@ class Steps:
     @staticmethod
     def pool_waited(from_ns: int) -> None:
         """Take note that this thread's job has waited for the thread since `from_ns`."""
+
+@final
+class Health:
+    """Answers over HTTP how this process is, and its siblings: those that answer at the same address for the same user.
+
+    One native thread answers, and takes no GIL: its sockets are in a table of descriptors of its own. The other one
+    calls `look`. Both block all signals, and a forked child has neither.
+    """
+
+    def __new__(cls, address: str, every_ns: int, after_ns: int, hung_ns: int, look: Callable[[int], None]) -> Health:
+        """Listen, and look for the first time.
+
+        Args:
+            address: numeric host:port; an IPv6 host in brackets.
+            every_ns: pause between two looks.
+            after_ns: a look that has waited so long for the GIL makes the process unable to serve.
+            hung_ns: so long, beyond help.
+            look: called with how long it has waited for the GIL, ns. What it raises is dropped.
+
+        Raises:
+            OSError: it cannot listen there.
+            RuntimeError: no thread can be started.
+        """
+
+    def tell(self, ok: bool, live: bool, reason: str, threads: Sequence[tuple[int, str]]) -> None:
+        """Say what the last look has found.
+
+        Args:
+            ok: whether it can serve.
+            live: False = only a restart helps.
+            reason: one line.
+            threads: (native id, what to call it). If the next look gets no GIL, the one that computes is named.
+        """
+
+    def is_own(self) -> bool:
+        """Whether this process made it, and not its parent."""
+
+    def stop(self) -> None:
+        """Stop listening, and looking soon after; waits for an answer under way. In a forked child nothing happens."""
 
 def die_with_parent(parent: int) -> bool:
     """Ask the kernel to kill this process when the thread that started it ends. False = `parent` is not its parent."""

@@ -83,6 +83,7 @@ HOSTS: Mapping[str, Host] = {
     "asgi": Host(_uvicorn("traced:wrapped"), _uvicorn("traced:asgi"), "uvicorn,uvicorn.main,uvloop," + _LOOP),
     "aiohttp": Host(_program("aiohttp"), _program("plain aiohttp"), "aiohttp.web," + _LOOP),
     "gunicorn": Host(_gunicorn("greenlane.hosts.gunicorn.Worker"), _gunicorn("gthread"), _GUNICORN),
+    "health": Host(_program("health"), _program("plain wsgi"), _WSGI),
     "serve": Host(_SERVE, _gunicorn("gthread"), _GUNICORN, is_ours=True),
     "work": Host(_WORK, [*_CELERY, "-P", "threads"], _CELERY_MODULES, by_file=True, is_ours=True),
     "record threads": _recorded("threads", "json,socket"),

@@ -96,8 +96,9 @@ KINDS = (
     Kind(
         "our threads", r"(native thread|Python thread|signal mask) (greenlane|python).*",
         "the recording: writer, sampler; the control socket; gunicorn's worker: its pool; `cores`: the one that watches"
-        " them",
-        "detach; `off` keeps the thread that can switch on again. A worker's own threads stay", True, False,
+        " them; `greenlane.health`: two",
+        "detach, `greenlane.health(\"\")`; `off` keeps those that can switch on again. A worker's own threads stay",
+        True, False,
     ),
     Kind(
         "our descriptors", r"descriptor .*",

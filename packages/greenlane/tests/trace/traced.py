@@ -80,6 +80,9 @@ def out():
     recording = sys.modules.get("greenlane.wiring.recording")
     if recording is not None and recording.recording() is not None:
         recording.stop_recording()
+    health = sys.modules.get("greenlane.wiring.health")
+    if health is not None:
+        health.health("")
 
 
 def answer(path):
@@ -218,6 +221,11 @@ if __name__ == "__main__":
         from greenlane.hosts.aiohttp import deadlines
 
         traced.serve_aiohttp(port, [deadlines])
+    elif kind == "health":
+        import greenlane
+
+        greenlane.health("127.0.0.1:" + str(port + 1))
+        traced.serve_wsgi(traced.wsgi, port)
     elif kind == "plain wsgi":
         traced.serve_wsgi(traced.wsgi, port)
     elif kind == "plain aiohttp":

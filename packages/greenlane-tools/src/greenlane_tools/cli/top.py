@@ -5,18 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
+import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
-from greenlane.cli.output import Output
+from greenlane.cli.output import Output, cell
 from greenlane.cli.running import answers, declare_running
 from greenlane.errors import ControlError
 from greenlane_serve.cli.status import Services
+from greenlane_tools.cli.top_attach import attached
 from greenlane_tools.cli.top_record import PROCESS_COLUMNS as RECORD_COLUMNS
 from greenlane_tools.cli.top_record import ROUTE_COLUMNS, LiveVerdict, Looks
+from greenlane_tools.cli.top_screen import SORTS, Screen, fitted
 from greenlane_tools.report.text import plain
 
 __all__ = ["COMMAND", "functions", "phases", "totals", "turns"]
@@ -63,6 +66,11 @@ def _seconds(text: str) -> float:
 
 
 def _run(arguments: argparse.Namespace, output: Output) -> int:
+    with attached(arguments.target, output) as arguments.target:
+        return _looked(arguments, output)
+
+
+def _looked(arguments: argparse.Namespace, output: Output) -> int:
     found, refused = _asked(arguments, output)
     verdicts = LiveVerdict(arguments.target)
     if arguments.json:
@@ -71,17 +79,22 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
         return 1 if refused else 0
     earlier: dict[int, tuple[float, int]] = {}
     looks, services = Looks(arguments.route, arguments.sort), Services()
-    _show(found, earlier, looks, services, verdicts, output, live=not arguments.once)
-    if arguments.once:
-        return 1 if refused else 0
-    while True:
-        time.sleep(arguments.every)
-        try:
-            found, _ = _asked(arguments, output)
-        except ControlError as error:  # a service that restarts comes back
-            output.say(f"greenlane: {error}")
-            continue
-        _show(found, earlier, looks, services, verdicts, output, live=True)
+    screen = Screen(output, live=not arguments.once)
+    with contextlib.nullcontext() if arguments.once else screen.taken():
+        while True:
+            _show(found, earlier, looks, services, verdicts, screen, live=not arguments.once)
+            if arguments.once:
+                return 1 if refused else 0
+            screen.show_keys(looks.sort)
+            key = screen.wait(arguments.every)
+            if key == "q":
+                return 0
+            if key in SORTS:
+                looks.sort = SORTS[key][0]
+            try:
+                found, _ = _asked(arguments, output)
+            except ControlError as error:  # a service that restarts comes back
+                output.say(f"greenlane: {error}")
 
 
 def _asked(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, Any]], int]:
@@ -104,7 +117,7 @@ def _show(
     looks: Looks,
     services: Services,
     verdicts: LiveVerdict,
-    output: Output,
+    screen: Screen,
     *,
     live: bool,
 ) -> None:
@@ -129,11 +142,9 @@ def _show(
     placed = functions(permitted)
     taken = turns(permitted)
     verdict = verdicts.take(now)
-    if live and output.out.isatty():
-        output.out.write("\x1b[H\x1b[J")
-        room = (
-            shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 5 - 5 * (verdict is not None)
-        )
+    if live and screen.is_live:
+        head = 5 * (verdict is not None)
+        room = shutil.get_terminal_size().lines - len(rows) - len(recorded) - len(placed) - 6 - head
         room -= sum(len(lines) + 2 for lines, _ in served)
         routes = routes[: max(3, room - 4)]
         learned = learned[: max(1, room - len(routes))]
@@ -144,17 +155,18 @@ def _show(
     tables += [(rows, PROCESS_COLUMNS), (learned, PHASE_COLUMNS)] if rows or not (recorded or served or orders) else []
     tables += [(taken, TURN_COLUMNS)] if taken else []
     tables += [(placed, PLACED_COLUMNS)] if placed else []
-    if verdict is not None:
-        output.line(output.styled(plain(verdict.sentence), "bold"))
-        output.line(plain(f"Do: {verdict.remedy.text}."))
-        output.line()
-    for number, (lines, columns) in enumerate(tables):
-        if number:
+    with screen.drawing() as output:
+        if verdict is not None:
+            for said, style in ((verdict.sentence, "bold"), (f"Do: {verdict.remedy.text}.", "")):
+                for line in textwrap.wrap(plain(said), screen.columns or len(said) + 1):
+                    output.line(output.styled(line, style) if style else line)
             output.line()
-        output.table(lines, columns)
-    if live and not output.out.isatty():
-        output.line()
-    output.out.flush()
+        for number, (lines, columns) in enumerate(tables):
+            if number:
+                output.line()
+            output.table(*(fitted(lines, columns, screen.columns, cell) if live else (lines, columns)))
+        if live and not screen.is_live:
+            output.line()
 
 
 def _orders(answer: Answer) -> dict[str, object]:

@@ -77,7 +77,7 @@ class Looks:
     """
 
     def __init__(self, route: str = "", sort: str | None = None) -> None:
-        self._route_text, self._sort = route, sort
+        self._route_text, self.sort = route, sort
         self._at_s: float | None = None
         self._first_s: float | None = None
         self._busy: dict[int, float] = {}
@@ -141,8 +141,8 @@ class Looks:
 
     def _place(self, one: tuple[float, Line]) -> tuple[float, str]:
         waited, line = one
-        most: Any = waited if self._sort is None else line.get(self._sort)
-        return -float(most or 0) if self._sort != "route" else 0.0, str(line["route"])
+        most: Any = waited if self.sort is None else line.get(self.sort)
+        return -float(most or 0) if self.sort != "route" else 0.0, str(line["route"])
 
     def _minute(self, route: str, counts: Counter[int], now_s: float) -> dict[str, float | None]:
         recent = self._recent.setdefault((route, _MINUTE_S), Recent(_MINUTE_S)).take(counts, now_s)

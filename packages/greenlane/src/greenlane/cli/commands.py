@@ -17,6 +17,7 @@ _ENTRY_POINTS: Final = "greenlane.commands"
 
 #: The commands as `greenlane --help` groups them.
 GROUPS: Final[Mapping[str, Sequence[str]]] = {
+    "Begin": ("try",),
     "Diagnose": ("record", "report", "top"),
     "Run": ("serve", "celery", "export"),
     "Operate": ("status", "mode", "breaker", "divert", "dead-letters", "config", "doctor"),
@@ -35,7 +36,7 @@ _OURS: Final[Mapping[str, str]] = {
 }
 #: The extra that brings each of the others.
 EXTRAS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("report", "top", "plan", "lab", "demo"), "tools"),
+    **dict.fromkeys(("report", "top", "plan", "lab", "demo", "try"), "tools"),
     **dict.fromkeys(("serve", "export"), "serve"),
     **dict.fromkeys(("celery", "breaker", "divert", "dead-letters"), "celery"),
 }

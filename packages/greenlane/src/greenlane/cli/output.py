@@ -13,7 +13,7 @@ from typing import Final, TextIO
 
 from greenlane._native import __version__
 
-__all__ = ["Output", "environment"]
+__all__ = ["Output", "cell", "environment"]
 
 Row = Mapping[str, object]
 
@@ -55,7 +55,7 @@ class Output:
 
     def table(self, rows: Sequence[Row], columns: Sequence[str]) -> None:
         """Data for people: a heading and a line a row; numbers to the right."""
-        cells = [[_cell(row.get(column)) for column in columns] for row in rows]
+        cells = [[cell(row.get(column)) for column in columns] for row in rows]
         widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
         right = [
             bool(rows) and all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns
@@ -83,13 +83,14 @@ def environment() -> dict[str, object]:
 
 def _joined(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     padded = (
-        cell.rjust(width) if to_right else cell.ljust(width)
-        for cell, width, to_right in zip(cells, widths, right, strict=True)
+        each.rjust(width) if to_right else each.ljust(width)
+        for each, width, to_right in zip(cells, widths, right, strict=True)
     )
     return "  ".join(padded).rstrip()
 
 
-def _cell(value: object) -> str:
+def cell(value: object) -> str:
+    """Give a value as a table shows it."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -97,6 +98,6 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_cell, value))
+        return ", ".join(map(cell, value))
     # Names come from files and other processes: what could steer a terminal is written out.
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(value))

@@ -24,12 +24,13 @@ from greenlane.control.client import Process, ask, processes
 from greenlane.errors import ControlError, GreenlaneError
 from greenlane.settings import Settings
 
-__all__ = ["Attached"]
+__all__ = ["HOW", "Attached"]
 
 _LOOK_S: Final = 0.5
 #: Placing the probes takes milliseconds; a busy process lets its socket's thread have the GIL late.
 _PLACED_S: Final = 20.0
-_HOW: Final = (
+#: What lets a process be recorded later.
+HOW: Final = (
     "add `import greenlane.attachable` to what the service imports and start it with GREENLANE_CONTROL_DIR, "
     "or start it with `greenlane record -- COMMAND`"
 )
@@ -139,7 +140,7 @@ class Attached:
             hint = "it is in a call of C: send it a request meanwhile"
         else:
             rule = f"a process that lets itself be recorded (neither it nor one below it listens in {directory})"
-            hint = _HOW
+            hint = HOW
         return ControlError("attach", name="--pid", value=self._pid, rule=rule, hint=hint)
 
     def _is_alive(self) -> bool:
@@ -156,7 +157,7 @@ def _directory_of(pid: int) -> Path | None:
         if Remote.is_possible():
             return None
         rule = "a process that lets itself be recorded (it has no control_dir)"
-        raise ControlError("attach", name="--pid", value=pid, rule=rule, hint=_HOW) from None
+        raise ControlError("attach", name="--pid", value=pid, rule=rule, hint=HOW) from None
 
 
 def _below(pid: int) -> set[int]:

@@ -18,17 +18,21 @@ import contextlib
 import itertools
 import threading
 import time
+import weakref
 from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable, MutableSequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from greenlane._native import threads_nearly_full, threads_turn
 
-__all__ = ["IDLE_S", "Pool", "Turns"]
+__all__ = ["IDLE_S", "POOLS", "Pool", "Turns"]
 
 # Seconds after which an idle thread ends. Arbitrary: longer than a pause between two bursts of one page.
 IDLE_S: Final = 30.0
+
+#: Those of this process, for `greenlane.health`.
+POOLS: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 
 T = TypeVar("T")
 _T = TypeVar("_T", contravariant=True)
@@ -102,6 +106,7 @@ class Pool(Generic[T]):
         self._order = itertools.count()
         self._closing = False
         self._ended_ns = self._full_ns = time.monotonic_ns()
+        POOLS.add(self)
 
     @property
     def in_progress(self) -> int:

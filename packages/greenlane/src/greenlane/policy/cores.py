@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpu_quota", "usable_cores"]
+__all__ = ["CGROUPS", "MEMBERSHIP", "cgroup_folders", "cpu_quota", "usable_cores"]
 
-_CGROUPS: Final = Path("/sys/fs/cgroup")
+#: Where the hierarchies are mounted.
+CGROUPS: Final = Path("/sys/fs/cgroup")
+#: The cgroups of this process.
+MEMBERSHIP: Final = Path("/proc/self/cgroup")
 
 
-def usable_cores(cgroups: Path = _CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> int:
+def usable_cores(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> int:
     """At least 1. A quota of 1.5 cores is 2: a worker more uses what is left of it.
 
     Args:
@@ -24,13 +27,21 @@ def usable_cores(cgroups: Path = _CGROUPS, membership: Path = Path("/proc/self/c
     return min([len(os.sched_getaffinity(0)), *map(math.ceil, _quotas(cgroups, membership))])
 
 
-def cpu_quota(cgroups: Path = _CGROUPS, membership: Path = Path("/proc/self/cgroup")) -> float:
+def cpu_quota(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> float:
     """How many cores' time this process may use; infinity = that of all."""
     return min(_quotas(cgroups, membership), default=math.inf)
 
 
 def _quotas(cgroups: Path, membership: Path) -> Iterator[float]:
-    """Of the process's cgroup and of those above it. In a container only some of them can be seen, or only the root."""
+    for folder in cgroup_folders(cgroups, membership):
+        yield from _quota(folder)
+
+
+def cgroup_folders(cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> Iterator[Path]:
+    """Those of the process's cgroup for CPU time and of those above it, which need not be there.
+
+    In a container only some of them can be seen, or only the root.
+    """
     with contextlib.suppress(OSError):
         for line in membership.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -39,7 +50,7 @@ def _quotas(cgroups: Path, membership: Path) -> Iterator[float]:
             for mounted in (cgroups / controllers, cgroups / "cpu") if controllers else (cgroups,):
                 here = mounted / path.lstrip("/")
                 for folder in (here, *here.parents):
-                    yield from _quota(folder)
+                    yield folder
                     if folder == mounted:
                         break
 

@@ -158,6 +158,11 @@ class Settings:
         "long. `greenlane serve` replaces a worker whose main thread or event loop has been blocked for this long.",
         unit="s", low=0.1, high=86_400, reason="gunicorn's time-out for a silent worker.",
     )  # fmt: skip
+    health_after_s: float = declare(
+        2.0, "A trouble that lasts this long makes `greenlane.health` answer 503. The shares of garbage collection, "
+        "throttling and calls that keep the GIL are of as much time.",
+        unit="s", low=0.5, high=3600, reason="Shorter stalls are everyday; a probe asks every 5 to 10 s.",
+    )  # fmt: skip
     metrics_path: str = declare(
         "", "Path at which the worker serves Prometheus metrics; '' = off.",
         pattern=URL_PATH, reason="Everybody who reaches the service could read it.",

@@ -23,7 +23,9 @@ __all__ = ["mark_thread", "watch"]
 _WARNS: Final = bool(sys.version_info >= (3, 12))
 _CONTROL: Final = b"greenlane-control"[:15]
 #: Ours, by their names in the kernel, which keeps 15 bytes of a name.
-_OURS: Final = frozenset({b"greenlane-writer"[:15], b"greenlane-sampler"[:15], b"greenlane-gang", _CONTROL})
+_OURS: Final = frozenset(
+    {b"greenlane-writer"[:15], b"greenlane-sampler"[:15], b"greenlane-gang", b"greenlane-health"[:15], _CONTROL}
+)
 _TASKS: Final = "/proc/self/task"
 #: More threads than this are not all ours: nobody needs to look.
 _MOST: Final = 8

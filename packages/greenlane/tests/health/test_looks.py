@@ -1,0 +1,95 @@
+"""What a look finds, without a server: how long a trouble lasts, shares of the time, words for a place."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from greenlane.troubles.shares import Collector, GilWaits, Quota, Recent
+from greenlane.troubles.stacks import place
+from greenlane.troubles.thread_pools import Threads, full_pools
+from greenlane.troubles.trouble import Lasting, Trouble
+
+S = 1_000_000_000
+
+
+def test_a_trouble_counts_once_it_lasts() -> None:
+    lasting, full = Lasting(2 * S, 30 * S), Trouble("full", "full for {for_s}", hangs=True)
+    assert lasting.take([full], 10 * S) == ([], False)
+    assert lasting.take([full], 12 * S) == (["full for 2.0 s"], False)
+    assert lasting.take([full], 40 * S) == (["full for 30.0 s"], True)
+    assert lasting.take([], 41 * S) == ([], False)
+    assert lasting.take([full], 42 * S) == ([], False)
+
+
+def test_a_trouble_that_knows_its_beginning_and_one_that_is_a_share_count_at_once() -> None:
+    lasting = Lasting(2 * S, 30 * S)
+    found = [Trouble("loop", "blocked {for_s}", since_ns=4 * S), Trouble("quota", "throttled", counts_now=True)]
+    assert lasting.take(found, 10 * S) == (["blocked 6.0 s", "throttled"], False)
+
+
+def test_a_share_is_of_the_last_seconds() -> None:
+    recent = Recent(2 * S)
+    for second in range(10):
+        recent.take(second * S, second * 100)
+    assert recent.take(10 * S, 900) == (100, 2 * S)
+
+
+def test_throttling_is_a_share_of_the_periods(tmp_path: Path) -> None:
+    (tmp_path / "cpu.max").write_text("50000 100000")
+    (membership := tmp_path / "membership").write_text("0::/\n")
+    quota = Quota(2 * S, tmp_path, membership)
+    assert list(quota.look(0)) == []  # nothing is known yet
+    stat = tmp_path / "cpu.stat"
+    stat.write_text("nr_periods 10\nnr_throttled 0\n")
+    quota = Quota(2 * S, tmp_path, membership)
+    assert list(quota.look(0)) == []
+    stat.write_text("nr_periods 30\nnr_throttled 9\n")
+    assert list(quota.look(2 * S)) == []
+    stat.write_text("nr_periods 50\nnr_throttled 25\n")
+    (found,) = quota.look(4 * S)
+    assert found.text == "no core: the CPU quota of 0.5 cores throttles 80 % of the time"
+
+
+def test_the_gil_is_held_when_most_of_the_time_is_a_wait_for_it() -> None:
+    waits = GilWaits(2 * S)
+    assert list(waits.look(0, 0, "")) == []
+    assert list(waits.look(2 * S, S // 2, "views.py:4")) == []
+    (found,) = waits.look(4 * S, 3 * S // 2, "views.py:4")
+    assert found.text == "the GIL is held 75 % of the time by views.py:4"
+
+
+def test_nobody_listens_to_the_collector_until_old_objects_are_collected() -> None:
+    before, collector = list(gc.callbacks), Collector(S)
+    assert (list(collector.look(0)), gc.callbacks) == ([], before)
+    gc.collect()
+    assert list(collector.look(S)) == []
+    assert len(gc.callbacks) == len(before) + 1
+    gc.collect()
+    list(collector.look(30 * S))
+    list(collector.look(60 * S))
+    assert gc.callbacks == before
+    collector.stop()
+
+
+def test_a_place_is_the_applications_line_and_what_it_calls() -> None:
+    assert place(sys._getframe()).endswith("(place)")
+    assert "test_looks.py:" in place(sys._getframe())
+
+
+def test_a_pool_is_full_while_all_its_threads_are_busy_and_work_waits() -> None:
+    threads, goes = Threads(), threading.Event()
+    with ThreadPoolExecutor(2) as executor:
+        for _ in range(4):
+            executor.submit(goes.wait)
+        until = time.monotonic() + 10
+        found: list[Trouble] = []
+        while not found and time.monotonic() < until:
+            found = list(full_pools(threads.look(), None))
+        goes.set()
+    assert found[0].text.startswith("2 of 2 threads wait for a lock at ")
+    assert found[0].text.endswith(" for {for_s}; 2 waiting")
