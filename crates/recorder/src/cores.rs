@@ -17,6 +17,9 @@ pub struct Cores {
     pub withheld_ns: u64,
     begun_ns: Option<u64>,
     stolen_ns: u64,
+    /// What its group had no quota for, since it began and when [`Cores::was_throttled`] was last asked.
+    throttled_ns: u64,
+    asked_ns: Option<u64>,
     looks: u32,
     quota: Option<PathBuf>,
 }
@@ -43,10 +46,17 @@ impl Cores {
         }
         self.looks = self.looks.wrapping_add(1);
         let quota = self.quota.get_or_insert_with(quota_file);
-        let throttled_ns = throttled(&fs::read_to_string(quota).unwrap_or_default());
-        let whole_ns = self.stolen_ns.saturating_add(throttled_ns);
+        self.throttled_ns = throttled(&fs::read_to_string(quota).unwrap_or_default());
+        let whole_ns = self.stolen_ns.saturating_add(self.throttled_ns);
         let begun_ns = *self.begun_ns.get_or_insert(whole_ns);
         self.withheld_ns = whole_ns.saturating_sub(begun_ns);
+    }
+
+    /// Whether its group had no quota for a tenth of the time `in_ns` since this was last asked, or more.
+    pub fn was_throttled(&mut self, in_ns: u64) -> bool {
+        let before_ns = self.asked_ns.replace(self.throttled_ns);
+        let more_ns = before_ns.map_or(0, |before_ns| self.throttled_ns.saturating_sub(before_ns));
+        more_ns > 0 && more_ns >= in_ns / 10
     }
 
     /// All threads together.
@@ -75,18 +85,21 @@ fn stolen(stat: &str) -> Option<u64> {
     Some(ticks * TICK_NS)
 }
 
-/// Where the quota of our group is accounted for: version 2 of the groups, else 1.
+/// Where the quota of our group is accounted for: version 2 of the groups, else 1. In a container a group may be seen at
+/// the root alone.
 fn quota_file() -> PathBuf {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
-    let files = [
-        Path::new("/sys/fs/cgroup")
-            .join(own.unwrap_or_default())
-            .join("cpu.stat"),
-        PathBuf::from("/sys/fs/cgroup/cpu.stat"),
-    ];
-    let found = files.into_iter().find(|file| file.exists());
-    found.unwrap_or_else(|| PathBuf::from("/sys/fs/cgroup/cpu/cpu.stat"))
+    let root = Path::new("/sys/fs/cgroup");
+    let files = groups.lines().filter_map(|line| {
+        let (_, group) = line.split_once(':')?;
+        let (controllers, path) = group.split_once(":/")?;
+        let is_cpus = controllers.split(',').any(|each| each == "cpu");
+        let mounts = [controllers, "cpu"].map(|mount| root.join(mount));
+        let files = mounts.map(|mount| [mount.join(path).join("cpu.stat"), mount.join("cpu.stat")]);
+        (controllers.is_empty() || is_cpus).then_some(files.concat())
+    });
+    let found = files.flatten().find(|file| file.exists());
+    found.unwrap_or_else(|| root.join("cpu/cpu.stat"))
 }
 
 fn throttled(stat: &str) -> u64 {

@@ -2,6 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -10,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Mutex;
 
 /// Innermost frames of a stack that are written down.
-const MOST_FRAMES: usize = 64;
+pub const MOST_FRAMES: usize = 64;
 /// Codes whose origin is remembered. Arbitrary: others are looked at again.
 const MOST_CODES: usize = 4096;
 /// A function given to an executor may be wrapped in up to this many others.
@@ -112,18 +113,58 @@ pub fn stack_here(py: Python<'_>) -> Option<String> {
 pub struct Caller {
     code: Py<PyAny>,
     instruction: c_int,
+    pub is_application: bool,
 }
 
-/// The innermost frame of the application that calls us; of a library's code alone the innermost. From `frame` on, if
-/// one is given, where the calling thread's own frames have none of the application's.
-pub fn caller(py: Python<'_>, frame: Option<Bound<'_, PyAny>>) -> Option<Caller> {
+/// The innermost frame of the application that calls us, among so many; of a library's code alone the innermost. From
+/// `frame` on, if one is given, where the calling thread's own frames have none of the application's.
+pub fn caller(py: Python<'_>, frame: Option<Bound<'_, PyAny>>, most: usize) -> Option<Caller> {
     let _none = NoCollection::begin(py);
     // SAFETY: with the GIL; borrowed, or null.
     let here = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
+    first_of([here, frame].into_iter().flatten(), most)
+}
+
+/// The same of the thread whose `PyThreadState` lies at `state`.
+pub fn caller_of(py: Python<'_>, state: usize) -> Option<Caller> {
+    look(py, state, |stack| {
+        first_of(stack.0.first().cloned().into_iter(), MOST_FRAMES)
+    })?
+}
+
+/// What a name of the application's module refers to `object`, as `module.name`; None: none does.
+pub fn global_name(py: Python<'_>, object: *mut ffi::PyObject) -> Option<String> {
+    let _none = NoCollection::begin(py);
+    // SAFETY: with the GIL; borrowed, or null.
+    let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };
+    for _ in 0..MOST_FRAMES {
+        let frame = next?;
+        // SAFETY: a frame, kept alive here; its code is a new reference.
+        let code = unsafe {
+            Bound::from_owned_ptr(py, ffi::PyFrame_GetCode(frame.as_ptr().cast()).cast())
+        };
+        if origin(&code) == Origin::Application {
+            let names = frame.getattr(intern!(py, "f_globals")).ok()?;
+            let names = names.cast_into::<PyDict>().ok()?;
+            let module = names.get_item(intern!(py, "__name__")).ok()??;
+            let mut names = names.iter();
+            let (name, _) = names.find(|(_, value)| value.as_ptr() == object)?;
+            return Some(format!("{}.{}", module.str().ok()?, name.str().ok()?));
+        }
+        // SAFETY: as above.
+        next = unsafe {
+            Bound::from_owned_ptr_or_opt(py, ffi::PyFrame_GetBack(frame.as_ptr().cast()).cast())
+        };
+    }
+    None
+}
+
+fn first_of<'py>(from: impl Iterator<Item = Bound<'py, PyAny>>, most: usize) -> Option<Caller> {
     let mut first = None;
-    for from in [here, frame].into_iter().flatten() {
+    for from in from {
+        let py = from.py();
         let mut next = Some(from);
-        for _ in 0..MOST_FRAMES {
+        for _ in 0..most {
             let Some(frame) = next else { break };
             // SAFETY: a frame, kept alive here; its code is a new reference.
             let code = unsafe {
@@ -134,8 +175,13 @@ pub fn caller(py: Python<'_>, frame: Option<Bound<'_, PyAny>>) -> Option<Caller>
                 // SAFETY: as above.
                 let instruction = unsafe { ffi::PyFrame_GetLasti(frame.as_ptr().cast()) };
                 let code = code.unbind();
-                let found = Caller { code, instruction };
-                if of == Origin::Application {
+                let is_application = of == Origin::Application;
+                let found = Caller {
+                    code,
+                    instruction,
+                    is_application,
+                };
+                if is_application {
                     return Some(found);
                 }
                 first = Some(found);
@@ -159,38 +205,48 @@ impl Caller {
     }
 }
 
-/// Where the function begins that somebody has given to an executor; None: it is not written in Python.
+/// Where the function begins that somebody has given to an executor: the application's, also where a library hands it on
+/// as another one's argument. None: it is not written in Python.
 pub fn function(given: &Bound<'_, PyAny>) -> Option<String> {
+    let mut first = None;
+    let code = function_of(given, MOST_WRAPPERS, &mut first).or(first)?;
+    let line = code.getattr(intern!(given.py(), "co_firstlineno"));
+    said_of(&code, line.ok()?.extract().ok()?).ok()
+}
+
+/// The code of the application's function in it; in `first` the first one's of all.
+fn function_of<'py>(
+    given: &Bound<'py, PyAny>,
+    most: usize,
+    first: &mut Option<Bound<'py, PyAny>>,
+) -> Option<Bound<'py, PyAny>> {
     let py = given.py();
-    let mut given = given.clone();
-    for _ in 0..MOST_WRAPPERS {
-        let kind = given.get_type().name().ok()?;
-        // SAFETY: an object.
-        if unsafe { ffi::PyFunction_Check(given.as_ptr()) } != 0 {
-            let code = given.getattr(intern!(py, "__code__")).ok()?;
-            let line = code
-                .getattr(intern!(py, "co_firstlineno"))
-                .ok()?
-                .extract()
-                .ok()?;
-            return said_of(&code, line).ok();
+    // SAFETY: an object.
+    if unsafe { ffi::PyFunction_Check(given.as_ptr()) } != 0 {
+        let code = given.getattr(intern!(py, "__code__")).ok()?;
+        if origin(&code) == Origin::Application {
+            return Some(code);
         }
-        given = if kind == "method" {
-            given.getattr(intern!(py, "__func__")).ok()?
-        } else if kind == "partial" {
-            let of = given.getattr(intern!(py, "func")).ok()?;
-            // `asyncio.to_thread` gives `partial(context.run, function)`.
-            let runs = of.get_type().name().ok()?;
-            if runs == "builtin_function_or_method" {
-                given.getattr(intern!(py, "args")).ok()?.get_item(0).ok()?
-            } else {
-                of
-            }
-        } else {
-            return None;
-        };
+        first.get_or_insert(code);
+        return None;
     }
-    None
+    let kind = given.get_type().name().ok()?;
+    let of = |name| given.getattr(name).ok();
+    let most = most.checked_sub(1)?;
+    if kind == "method" {
+        return function_of(&of(intern!(py, "__func__"))?, most, first);
+    }
+    if kind != "partial" {
+        return None;
+    }
+    // `asyncio.to_thread` gives `partial(context.run, function)`, FastAPI `partial(runs, function=function)`.
+    let inner = function_of(&of(intern!(py, "func"))?, most, first);
+    inner.or_else(|| {
+        let placed = of(intern!(py, "args"))?.cast_into::<PyTuple>().ok()?;
+        let named = of(intern!(py, "keywords"))?.cast_into::<PyDict>().ok()?;
+        let mut given = placed.iter().chain(named.values().iter());
+        given.find_map(|each| function_of(&each, most, first))
+    })
 }
 
 /// Whose code it is.

@@ -13,7 +13,7 @@
 //! | [`sampler`], [`alarm`], [`gil_waits`], [`frames`] | the native thread that looks where culprits are; what wakes it, for whom, and what it sees |
 //! | [`live`] | the last minute's figures by route, for `greenlane top` and metrics |
 //! | [`spent`] | where a unit's time went so far, for spans of OpenTelemetry |
-//! | [`resource`] | who has the places of a pool while others wait for one |
+//! | [`resource`], [`locks`] | who has the places of a pool, or a lock, while others wait for it |
 //! | [`cost`] | what all this costs |
 //! | [`switch`], [`pending`], [`known_threads`] | whether anything is recorded; from when on; on which threads |
 //!
@@ -32,6 +32,7 @@ mod gil_waits;
 mod known_threads;
 pub mod lead;
 mod live;
+pub mod locks;
 mod names;
 mod pending;
 pub mod recorder;

@@ -4,7 +4,7 @@ use crate::calls::{peers, sockets};
 use crate::desk::{desk, locked};
 use crate::spent::WAITS;
 use crate::switch::on;
-use crate::{live, names, pending, strand, switch, writer};
+use crate::{frames, live, names, pending, strand, switch, writer};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, WaitKind, NO_JOB};
@@ -100,6 +100,12 @@ impl Recorder {
                 job,
                 route: names::text(route),
             });
+        }
+    }
+
+    fn handler(&self, route: &str, function: &Bound<'_, PyAny>) {
+        if let Some(line) = frames::function(function) {
+            mark(&format!("handler {route}\n{line}"));
         }
     }
 

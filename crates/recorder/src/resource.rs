@@ -27,6 +27,11 @@ const MOST_HOLDS: usize = 4096;
 
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
+/// For a resource that nothing has been told of yet.
+pub fn next_number() -> u32 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// See `_native.pyi`.
 #[pyclass(frozen, module = "greenlane._native")]
 pub struct Resource {
@@ -59,6 +64,7 @@ struct Hold {
 enum At {
     Line(Option<Caller>),
     Function(Py<PyAny>),
+    Known(Text),
 }
 
 impl At {
@@ -66,6 +72,7 @@ impl At {
         let text = match self {
             Self::Line(caller) => caller.as_ref().map(|caller| caller.said(py)),
             Self::Function(function) => frames::function(function.bind(py)),
+            Self::Known(text) => return *text,
         };
         text.map_or(0, |text| names::text(&text))
     }
@@ -90,7 +97,7 @@ impl Resource {
     #[new]
     fn new(kind: &str, describe: Py<PyAny>) -> PyResult<Self> {
         Ok(Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number: next_number(),
             kind: kind_named(kind)?,
             describe,
             state: Mutex::default(),
@@ -116,7 +123,7 @@ impl Resource {
         frame: Option<Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         if asked_ns != 0 {
-            let caller = frames::caller(py, frame);
+            let caller = frames::caller(py, frame, frames::MOST_FRAMES);
             let mut waited = strand::take_pool_wait();
             // Else it has waited for what the pool does itself, such as a connection that it makes.
             if self.state().is_some_and(|state| state.given_ns < waited.0) {
@@ -133,7 +140,18 @@ impl Resource {
             0 => (now_ns, (0, 0)),
             asked_ns => (asked_ns, (asked_ns, now_ns)),
         };
-        self.begin(py, key, since_ns, waited, At::Function(function))
+        let at = match function.extract::<Text>(py) {
+            Ok(text) => At::Known(text),
+            Err(_) => At::Function(function),
+        };
+        self.begin(py, key, since_ns, waited, at)
+    }
+
+    /// A number for the line of the application that calls.
+    #[staticmethod]
+    fn line(py: Python<'_>) -> Text {
+        let caller = frames::caller(py, None, frames::MOST_FRAMES);
+        caller.map_or(0, |caller| names::text(&caller.said(py)))
     }
 
     #[pyo3(signature = (asked_ns, frame=None))]
@@ -150,7 +168,7 @@ impl Resource {
             }
         }
         if is_wait {
-            let line = At::Line(frames::caller(py, frame)).text(py);
+            let line = At::Line(frames::caller(py, frame, frames::MOST_FRAMES)).text(py);
             self.tell_wait(py, waited, GAVE_UP, line)?;
         }
         Ok(())

@@ -26,6 +26,8 @@ pub struct Ring {
     pub unit: AtomicU32,
     pub job: AtomicU64,
     pub from_ns: AtomicU64,
+    /// Since when the thread is in a call that may block, if it runs nothing.
+    pub left_ns: AtomicU64,
     /// Since when the thread waits for a lock; 0 = it does not.
     pub lock_ns: AtomicU64,
     /// The thread's `PyThreadState`, as a number, and its number in the system; 0 = unknown.
@@ -56,6 +58,7 @@ impl Ring {
             unit: AtomicU32::new(0),
             job: AtomicU64::new(0),
             from_ns: AtomicU64::new(0),
+            left_ns: AtomicU64::new(0),
             lock_ns: AtomicU64::new(0),
             state: AtomicUsize::new(0),
             thread: AtomicU32::new(0),

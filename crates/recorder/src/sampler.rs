@@ -5,7 +5,8 @@
 //! one stack: that of the thread that had the GIL when a waiter last looked, or that runs the long slice. If that thread
 //! blocks by then, there is no sample: it is no longer the culprit. A job's slice of over 10 ms is looked at five times
 //! a second in any case, for nobody's waiting: these are the lines that the job itself computes in, and should its
-//! process be killed, that is where it was.
+//! process be killed, that is where it was. As often it looks at a job that has been in one call for 50 ms: that is the
+//! line which keeps a thread of the server.
 //!
 //! Threads that hand a lock around (a log's, at each line) wait for the GIL only in short pieces; most of the time they
 //! wait for the lock. So a thread of a job that has waited for a lock for 5 ms is a reason to look, too. Then the looks
@@ -63,6 +64,8 @@ const KEPT_NS: u64 = 25_000_000;
 const LONGEST_NS: u64 = 1_000_000_000;
 /// A job's slice as long as this is looked at though nobody waits, so often.
 const ALONE_NS: u64 = 10_000_000;
+/// So is one that has been in a call that blocks for so long.
+const BLOCKED_NS: u64 = 50_000_000;
 const ALONE_EVERY_NS: u64 = 200_000_000;
 /// Without a loop, it sleeps until it is woken, or this long.
 const ASLEEP_NS: u64 = 500_000_000;
@@ -189,6 +192,8 @@ enum Wanted {
     Loop(Arc<Ring>, u64),
     /// Likewise, of any thread; nobody waits.
     Alone(Arc<Ring>, u64),
+    /// The thread is in a call that blocks, which began then.
+    Blocked(Arc<Ring>, u64),
 }
 
 struct Sampler {
@@ -200,6 +205,7 @@ struct Sampler {
     /// Until the next look, at least.
     rest_ns: u64,
     alone_ns: u64,
+    blocked_ns: u64,
     /// Whose hold of the GIL is looked at first.
     turn: usize,
     /// See [`Sampler::chance`].
@@ -219,6 +225,7 @@ impl Sampler {
             cpu_from_ns: clock::thread_cpu_ns(),
             rest_ns: PERIOD_NS,
             alone_ns: 0,
+            blocked_ns: 0,
             turn: 0,
             chance: clock::monotonic_ns() | 1,
             known: HashMap::new(),
@@ -291,7 +298,8 @@ impl Sampler {
                             return self.unless_stopped(Wanted::Loop(Arc::clone(ring), from_ns));
                         }
                     }
-                    if let Some(wanted) = self.alone(&rings, now_ns) {
+                    let alone = self.alone(&rings, now_ns);
+                    if let Some(wanted) = alone.or_else(|| self.blocked(&rings, now_ns)) {
                         return self.unless_stopped(wanted);
                     }
                 }
@@ -345,17 +353,25 @@ impl Sampler {
         if now_ns.saturating_sub(self.alone_ns) < ALONE_EVERY_NS {
             return None;
         }
-        // In turns, where there are many.
-        let first = now_ns as usize % rings.len().max(1);
-        rings[first..]
-            .iter()
-            .chain(&rings[..first])
-            .find_map(|ring| {
-                let from_ns = ring.from_ns.load(Ordering::Relaxed);
-                let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
-                let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
-                (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
-            })
+        in_turns(rings, now_ns).find_map(|ring| {
+            let from_ns = ring.from_ns.load(Ordering::Relaxed);
+            let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
+            let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
+            (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
+        })
+    }
+
+    fn blocked(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
+        if now_ns.saturating_sub(self.blocked_ns) < ALONE_EVERY_NS {
+            return None;
+        }
+        in_turns(rings, now_ns).find_map(|ring| {
+            let left_ns = ring.left_ns.load(Ordering::Relaxed);
+            let long = is_in(ring, left_ns) && now_ns.saturating_sub(left_ns) >= BLOCKED_NS;
+            // A loop's thread is in its poll, for nobody.
+            let plain = ring.epoll_fd.load(Ordering::Relaxed) < 0;
+            (long && plain).then(|| Wanted::Blocked(Arc::clone(ring), left_ns))
+        })
     }
 
     fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {
@@ -387,6 +403,11 @@ impl Sampler {
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *from_ns)
             }
+            Wanted::Blocked(ring, left_ns) => {
+                let same = is_in(ring, *left_ns);
+                let state = ring.state.load(Ordering::Relaxed);
+                (state, same.then(|| Arc::clone(ring)), *left_ns)
+            }
         };
         if let Some((kept, ring)) = self.kept() {
             return self.look_at_keeper(py, &kept, &ring);
@@ -397,20 +418,22 @@ impl Sampler {
             LATE.fetch_add(1, Ordering::Relaxed);
             return;
         };
-        let weight_ns = if matches!(wanted, Wanted::Alone(..)) {
-            self.alone_ns = now_ns;
-            0
-        } else {
-            let weight_ns = now_ns.saturating_sub(since_ns.max(before_ns));
-            weight_ns.min(LONGEST_NS)
+        let weight_ns = match wanted {
+            Wanted::Alone(..) | Wanted::Blocked(..) => 0,
+            _ => now_ns.saturating_sub(since_ns.max(before_ns)),
         };
+        match wanted {
+            Wanted::Alone(..) => self.alone_ns = now_ns,
+            Wanted::Blocked(..) => self.blocked_ns = now_ns,
+            _ => {}
+        }
         if let Some(stack) = self.stack_of(py, state) {
             SAMPLES.fetch_add(1, Ordering::Relaxed);
             self.ring.push(Event::Stack {
                 at_ns: now_ns,
                 unit: ring.unit.load(Ordering::Relaxed),
                 job: ring.job.load(Ordering::Relaxed),
-                weight_ns,
+                weight_ns: weight_ns.min(LONGEST_NS),
                 stack,
                 kept_ns: 0,
             });
@@ -527,6 +550,20 @@ fn wants_a_core(thread: u32) -> Option<bool> {
 fn state_in(stat: &[u8]) -> Option<u8> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
     stat.get(end + 2).copied()
+}
+
+/// All of them, each time from another one on.
+fn in_turns(rings: &[Arc<Ring>], now_ns: u64) -> impl Iterator<Item = &Arc<Ring>> {
+    let first = now_ns as usize % rings.len().max(1);
+    rings[first..].iter().chain(&rings[..first])
+}
+
+/// Whether the thread is in a call for a job that may block, which began at `left_ns`.
+fn is_in(ring: &Ring, left_ns: u64) -> bool {
+    left_ns != 0
+        && ring.from_ns.load(Ordering::Relaxed) == 0
+        && ring.job.load(Ordering::Relaxed) != NO_JOB
+        && ring.left_ns.load(Ordering::Relaxed) == left_ns
 }
 
 /// Since when a thread of a job waits for a lock, the first of them; None: for less than 5 ms, or none does.

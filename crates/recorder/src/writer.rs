@@ -375,17 +375,22 @@ impl Writer {
         for ring in rings.iter() {
             self.write_running(ring, now_ns);
         }
+        let mut throttled = false;
         if now_ns >= self.next_process_ns || last {
             self.next_process_ns = now_ns + SECOND_NS;
             let mut live = locked(&desk.live);
             let (jobs, lag_ns) = (live.in_progress() as u32, live.take_worst_lag_ns());
             drop(live);
             self.write_cores();
+            throttled = self.cores.was_throttled(SECOND_NS);
             self.write(&process_event(now_ns, jobs, lag_ns, &self.cores));
             let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
             self.write(&cost);
         }
         let mut marks = mem::take(&mut *locked(&desk.marks));
+        if throttled {
+            marks.push((now_ns, names::text("throttled")));
+        }
         if last {
             marks.push((now_ns, names::text("end")));
         }

@@ -202,6 +202,8 @@ pub struct Analysis<'a> {
     pub blame: Vec<BlameRow>,
     pub calls: Vec<CallRow>,
     pub held: Vec<HeldRow>,
+    /// The same of calls that kept a thread, as far as one was looked at.
+    pub blocked: Vec<HeldRow>,
     /// By process; those that ran first.
     pub unfinished: Vec<UnfinishedRow>,
     /// (culprit, stack, looks)
@@ -238,6 +240,7 @@ struct Own<'a> {
 struct Sums {
     rows: HashMap<(Text, u8, u32), BlameRow>,
     held: BTreeMap<(Text, Text, Text), HeldRow>,
+    blocked: BTreeMap<(Text, Text, Text), HeldRow>,
     stacks: BTreeMap<(Text, Text), Looks>,
     turns: HashMap<Text, TurnRow>,
     resources: HashMap<Key, ResourceRow>,
@@ -277,6 +280,7 @@ impl<'a> Analysis<'a> {
             blame: Vec::new(),
             calls: Vec::new(),
             held: Vec::new(),
+            blocked: Vec::new(),
             unfinished: Vec::new(),
             stacks: Vec::new(),
             looks: Vec::new(),
@@ -492,7 +496,8 @@ impl<'a> Analysis<'a> {
                     kept_ns,
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
-                    if job != 0 && (own.jobs)(job) {
+                    let blocked = weight_ns == 0 && life.is_blocked(unit, at_ns);
+                    if job != 0 && !blocked && (own.jobs)(job) {
                         *seen.entry((job, stack)).or_default() += 1;
                     }
                     if weight_ns == 0 || !counts {
@@ -566,16 +571,24 @@ impl<'a> Analysis<'a> {
         for stacks in stacks.values_mut() {
             stacks.sort_unstable();
         }
-        let held = |block: &&Block| block.held && own.ns.contains(&block.to_ns);
-        for block in life.blocks.iter().filter(held) {
+        let counted = |block: &&Block| own.ns.contains(&block.to_ns);
+        for block in life.blocks.iter().filter(counted) {
             let unit = life.units[block.unit as usize].id;
             let of_unit = stacks.get(&unit).map_or(&[][..], Vec::as_slice);
             let first = of_unit.partition_point(|one| one.0 < block.from_ns);
             let stack = of_unit.get(first).filter(|one| one.0 <= block.to_ns);
+            if !block.held && stack.is_none() {
+                continue;
+            }
+            let rows = if block.held {
+                &mut sums.held
+            } else {
+                &mut sums.blocked
+            };
             let route = names.who(block.unit, block.job);
             let call = self.called(block.call, block.peer, block.kind);
             let key = (route, call, stack.map_or(0, |one| one.1));
-            let held = sums.held.entry(key).or_insert(HeldRow {
+            let held = rows.entry(key).or_insert(HeldRow {
                 route,
                 call,
                 stack: key.2,
@@ -722,12 +735,15 @@ impl<'a> Analysis<'a> {
                 .then_with(|| text(one.culprit).cmp(text(other.culprit)))
         });
         self.held = with_stacks(sums.held);
-        self.held.sort_by(|one, other| {
-            other.ns.cmp(&one.ns).then_with(|| {
-                let key = |row: &HeldRow| (text(row.route), text(row.call), text(row.stack));
-                key(one).cmp(&key(other))
-            })
-        });
+        self.blocked = sums.blocked.into_values().collect();
+        for rows in [&mut self.held, &mut self.blocked] {
+            rows.sort_by(|one, other| {
+                other.ns.cmp(&one.ns).then_with(|| {
+                    let key = |row: &HeldRow| (text(row.route), text(row.call), text(row.stack));
+                    key(one).cmp(&key(other))
+                })
+            });
+        }
         let stacks = sums
             .stacks
             .into_iter()

@@ -223,6 +223,19 @@ impl Life {
         })
     }
 
+    /// Whether a unit was in a call that blocks.
+    pub fn is_blocked(&self, unit: u32, at_ns: u64) -> bool {
+        let pieces = self
+            .unit_number(unit)
+            .map_or(&[][..], |unit| self.pieces_of(unit));
+        let here = pieces.partition_point(|piece| piece.to_ns <= at_ns);
+        let blocked = |piece: &Piece| {
+            piece.from_ns <= at_ns
+                && matches!(piece.state, State::Io { .. } | State::Wait(WaitKind::Lock))
+        };
+        pieces.get(here).is_some_and(blocked)
+    }
+
     fn note_unit(&mut self, event: &Event) {
         if let Event::Unit {
             unit: id,

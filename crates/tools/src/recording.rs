@@ -176,10 +176,14 @@ impl Recording {
         Ok(list)
     }
 
-    fn held<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+    fn held<'py>(&mut self, py: Python<'py>, loops: bool) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for index in 0..self.analysis.held.len() {
-            let row = self.analysis.held[index];
+        let rows = if loops {
+            self.analysis.held.clone()
+        } else {
+            self.analysis.blocked.clone()
+        };
+        for row in rows {
             list.append((
                 self.text(py, row.route),
                 self.text(py, row.call),

@@ -5,6 +5,7 @@ use super::{callers, phase};
 use greenlane_methods::call::{Call, Function};
 use greenlane_methods::table::Rule;
 use greenlane_permits::locks;
+use greenlane_recorder::locks as recorded;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
 use pyo3::prelude::*;
@@ -66,7 +67,7 @@ impl Rule for LockRule {
     fn wants(&self) -> bool {
         match self.does {
             Does::Acquires | Does::AcquiresAll => phase::is_heard(),
-            _ => locks::any(),
+            _ => locks::any() || recorded::any(),
         }
     }
 
@@ -79,7 +80,7 @@ impl Rule for LockRule {
                 Does::Releases => self.releases(call, false),
                 Does::ReleasesAll => self.releases(call, true),
                 Does::Forgets => {
-                    locks::gone(call.this as usize);
+                    gone(call.this);
                     call.pass()
                 }
             }
@@ -103,10 +104,17 @@ impl LockRule {
                     return had;
                 }
             }
+            let kind = callers::kind_or(LOCK);
+            let py = Python::assume_attached();
+            let wait = (kind == LOCK).then(|| recorded::waits(py, call.this as usize));
             phase::around(
-                callers::kind_or(LOCK),
+                kind,
                 || call.pass(),
                 |result| {
+                    // Nothing is asked while an error is set.
+                    if let Some(wait) = wait.flatten().filter(|_| !result.is_null()) {
+                        wait.end(py, call.this, result == ffi::Py_True());
+                    }
                     self.note(call, result, 1);
                     if result == ffi::Py_False() && callers::wait_for_an_event() {
                         greenlane_recorder::timed_out();
@@ -166,7 +174,7 @@ impl LockRule {
                         }
                         ffi::Py_DECREF(again);
                     }
-                    locks::taken(call.this as usize, times, true);
+                    self.taken(call, times);
                     ffi::Py_INCREF(ffi::Py_None());
                     return ffi::Py_None();
                 }
@@ -176,7 +184,7 @@ impl LockRule {
                 || call.pass(),
                 |result| {
                     if !result.is_null() {
-                        locks::taken(call.this as usize, times, true);
+                        self.taken(call, times);
                     }
                 },
             )
@@ -184,9 +192,13 @@ impl LockRule {
     }
 
     unsafe fn releases(&self, call: &Call<'_>, wholly: bool) -> *mut PyObject {
-        let giving = locks::giving(call.this as usize, self.recursive, wholly);
+        let lock = call.this as usize;
+        let giving = locks::giving(lock, self.recursive, wholly);
         // SAFETY: within the call, so the thread is attached.
         unsafe {
+            if recorded::any() {
+                recorded::giving(Python::assume_attached(), lock, self.recursive, wholly);
+            }
             let result = call.pass();
             if !result.is_null() {
                 giving.given(Python::assume_attached());
@@ -198,8 +210,20 @@ impl LockRule {
     unsafe fn note(&self, call: &Call<'_>, result: *mut PyObject, times: usize) {
         // SAFETY: an immortal object's address.
         if result == unsafe { ffi::Py_True() } {
-            locks::taken(call.this as usize, times, self.recursive);
+            self.taken(call, times);
         }
+    }
+
+    fn taken(&self, call: &Call<'_>, times: usize) {
+        let lock = call.this as usize;
+        locks::taken(lock, times, self.recursive);
+        // SAFETY: within the call, so the thread is attached.
+        recorded::taken(
+            unsafe { Python::assume_attached() },
+            lock,
+            times,
+            self.recursive,
+        );
     }
 }
 
@@ -235,6 +259,15 @@ impl Ending {
 static PLAIN: Ending = Ending::none();
 static RECURSIVE: Ending = Ending::none();
 
+fn gone(lock: *mut PyObject) {
+    if locks::any() {
+        locks::gone(lock as usize);
+    }
+    if recorded::any() {
+        recorded::gone(lock as usize);
+    }
+}
+
 unsafe extern "C" fn plain_ends(lock: *mut PyObject) {
     // SAFETY: as CPython called it.
     unsafe { ends(lock, &PLAIN) }
@@ -246,9 +279,7 @@ unsafe extern "C" fn recursive_ends(lock: *mut PyObject) {
 }
 
 unsafe fn ends(lock: *mut PyObject, of: &Ending) {
-    if locks::any() {
-        locks::gone(lock as usize);
-    }
+    gone(lock);
     // SAFETY: the destructor that stood there.
     unsafe { transmute::<usize, ffi::destructor>(of.before.load(Ordering::Acquire))(lock) }
 }

@@ -33,6 +33,7 @@ pub fn leave(kind: u8) {
         if strand.ring.is_short() {
             strand.grow();
         }
+        strand.ring.left_ns.store(strand.left_ns, Ordering::Relaxed);
         strand.ring.from_ns.store(0, Ordering::Relaxed);
     }
 }
@@ -103,6 +104,12 @@ pub fn timed_out() {
     if let Some(mut strand) = known() {
         strand.timed_out = true;
     }
+}
+
+/// When the last libc call since [`leave`] came back, if that was after `since_ns`.
+pub fn returned_ns(since_ns: u64) -> Option<u64> {
+    let returned_ns = known()?.returned_ns;
+    (returned_ns > since_ns).then_some(returned_ns)
 }
 
 /// A redirected libc call of this thread begins: it may block, so nobody should say that the thread runs.

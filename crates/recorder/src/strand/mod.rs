@@ -31,7 +31,7 @@ mod unit;
 mod waits;
 
 pub use blocking::{
-    begin_here, blocked, calling, connected, enter, leave, timed_out, waits_for_lock,
+    begin_here, blocked, calling, connected, enter, leave, returned_ns, timed_out, waits_for_lock,
 };
 pub use job::{attach, attach_at, running, spent, take_pool_wait, with_unit};
 pub use loops::{

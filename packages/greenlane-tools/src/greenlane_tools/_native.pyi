@@ -59,8 +59,8 @@ class Recording:
     def calls(self) -> list[tuple[int, int, str, str, str, int, int, int, int, str, int, int]]:
         """Give a Call for each call of an upstream, by begin. Once, too."""
 
-    def held(self) -> list[tuple[str, str, str, int, int, int]]:
-        """Give a Held for each (route, call, stack), most ns first."""
+    def held(self, loops: bool) -> list[tuple[str, str, str, int, int, int]]:
+        """Give a Held for each (route, call, stack), most ns first: calls that kept a loop, or a thread."""
 
     def unfinished(self) -> list[tuple[Any, ...]]:
         """Give an Unfinished for each job in progress at the end of its process, those that ran first."""

@@ -64,6 +64,7 @@ class Made:
     resources: list[Resource] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
+    blocked: list[Held] = field(default_factory=list)
     stacks: list[Stack] = field(default_factory=list)
     own: list[Own] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)

@@ -14,6 +14,7 @@ from greenlane_tools.reader.rows import (
     Call,
     Held,
     Job,
+    Look,
     Own,
     Process,
     Resource,
@@ -265,6 +266,8 @@ def test_workers_that_are_blocked_are_told_with_their_number_and_what_they_do() 
     verdict = told(made)
     assert (verdict.kind, verdict.capacity, verdict.remedy.key) == ("executor", 4, "more_threads")
     assert "all 4 are taken by /slow for up to 510 ms, in calls of partner:80" in verdict.sentence
+    made.blocked = [Held("/slow", "recv", "slow (shop/app.py:9);get (site-packages/httpx/_api.py:195)", 3, S, S)]
+    assert told(made).line == "app.py:9 slow"
     made.jobs = [job._replace(host="celery") for job in made.jobs]
     assert "greenlane celery APP --key KEY" in told(made).remedy.text
 
@@ -317,6 +320,52 @@ def test_a_process_that_uses_more_than_a_core_competes_with_its_own_native_threa
     assert verdict.sentence.startswith(
         "/rank waits 300 ms (50 % of its p99) for a core, which /rank has with its native"
     )
+
+
+def test_on_a_busy_machine_native_threads_are_what_computes_beside_jobs_without_the_gil() -> None:
+    made = Made(jobs=jobs("/rank", 20, {"os": 500 * MS}, cpu_ns=300 * MS))
+    made.blame = [blame("/rank", "os", "os", 10 * S)]
+    made.own = [Own(0, 1, "/rank", "rank (shop/app.py:14)", S, 5)]
+    made.processes = [Process(0, 7, {}, 0, 20 * S, 0, 0)]
+    made.samples = [Sample(0, n * S, n * 450 * MS, 0, 10**8, 20, 1, 0, 0) for n in range(20)]
+    assert told(made).remedy.key == "more_cores"
+    made.looks = [Look(0, job.job, 5, 100 * MS, 100 * MS) for job in made.jobs]
+    verdict = told(made)
+    assert (verdict.name, verdict.remedy.key, verdict.line) == (
+        "native threads (BLAS, OpenMP)", "one_native_thread", "app.py:14 rank",
+    )  # fmt: skip
+    made.samples = [each._replace(cpu_ns=each.cpu_ns * 2 // 3) for each in made.samples]
+    assert told(made).remedy.key == "more_cores"
+
+
+def test_seconds_without_quota_are_no_neighbours() -> None:
+    made = Made(jobs=jobs("/page", 20, {"os": 500 * MS, "accept": 300 * MS}, cpu_ns=20 * MS))
+    made.blame = [blame("/page", "os", "os", 10 * S), blame("/page", "accept", "os", 6 * S)]
+    made.marks = [(0, n * S, "throttled") for n in range(5)]
+    assert told(made).kind == "machine"
+    made.marks = [(0, n * S, "throttled") for n in range(12)]
+    verdict = told(made)
+    assert (verdict.kind, verdict.remedy.key) == ("quota", "more_quota")
+    assert verdict.sentence == "/page waits 800 ms (98 % of its p99) for its CPU quota."
+
+
+def test_the_collector_is_told_with_the_line_that_starts_it() -> None:
+    made = waiting("accept", "gc", MS)
+    made.blame += [blame("/quick", "accept", "/slow", 200 * MS, 20 * MS)]
+    made.own = [Own(0, 21, "/slow", "load (shop/app.py:13)", S, 5)]
+    verdict = told(made)
+    assert (verdict.kind, verdict.remedy.key, verdict.line) == ("collector", "freeze", "app.py:13 load")
+
+
+def test_who_was_seen_in_a_frameworks_code_alone_has_the_line_of_its_function() -> None:
+    made = waiting("loop", "/slow", 200 * MS, host="uvicorn")
+    made.stacks = [Stack("/slow", "async serialize_response (site-packages/fastapi/routing.py:345)", S)]
+    assert told(made).line == "routing.py:345 serialize_response"
+    made.marks = [(0, 0, "on"), (0, 0, "handler /slow\nasync every (shop/app.py:18)")]
+    verdict = told(made)
+    assert (verdict.line, verdict.remedy.key) == ("app.py:18 every", "encode_off_loop")
+    made.stacks = []
+    assert told(made).line == "app.py:18 every"
 
 
 def test_one_job_never_decides_and_a_probe_of_the_boot_is_a_note() -> None:

@@ -455,6 +455,9 @@ class Recorder:
     def name(self, route: str) -> None:
         """Name the route of this unit's job."""
 
+    def handler(self, route: str, function: object) -> None:
+        """Note where the application's function for a route begins. Once a route: each time is an event."""
+
     def pin(self, route: str, weight: str) -> None:
         """Do nothing: a recorder has no opinion."""
 
@@ -627,7 +630,14 @@ class Resource:
         """
 
     def run(self, key: int, asked_ns: int, function: object) -> None:
-        """The same for `function`, which has waited since then for a thread and runs now. 0: it did not wait."""
+        """The same for `function`, which has waited since then for a thread and runs now. 0: it did not wait.
+
+        `function` may be a number that `line` has given.
+        """
+
+    @staticmethod
+    def line() -> int:
+        """Give a number for the line of the application that calls; 0 = there is none."""
 
     def fail(self, asked_ns: int, frame: FrameType | None = None) -> None:
         """This unit gives up. `asked_ns` 0: nothing."""

@@ -499,6 +499,126 @@ def the_victim():
 waits = lambda: places._cond._waiters
 """
 
+LOCK = """
+places, asking, looks = threading.Lock(), [], []
+
+
+def the_holder():
+    with places:  # takes
+        held.set()
+        waited.wait(20)
+
+
+def the_victim():
+    asking.append(threading.get_native_id())
+    with places:  # asks
+        pass
+
+
+def waits():  # it sleeps, also when it could have the GIL
+    if not asking:
+        return False
+    with open(f"/proc/self/task/{asking[0]}/status") as status:
+        looks.append([line for line in status if line.startswith(("State:\\tS", "voluntary"))])
+    return len(looks) > 1 and len(looks[-1]) == 2 and looks[-1] == looks[-2]
+"""
+TWICE = LOCK.replace("Lock()", "RLock()").replace("places:  # takes", "places, places:  # takes")
+#: The lock of a log's handler is taken six frames below the application's.
+LOG = """
+import logging
+
+
+class Handler(logging.Handler):
+    def emit(self, record):
+        if not held.is_set():
+            held.set()
+            waited.wait(20)  # takes
+
+
+log = logging.getLogger("app")
+log.addHandler(Handler())
+log.propagate = False
+"""
+SIGNAL = """
+import threading
+from greenlane import record
+
+news = threading.Lock()
+with record.job("waits"):
+    news.acquire()
+    threading.Timer(0.05, news.release).start()
+    news.acquire()
+"""
+LOCK_ASYNC = """
+places = asyncio.Lock()
+
+
+async def the_holder():
+    async with places:  # takes
+        held.set()
+        await waited.wait()
+
+
+async def the_victim():
+    async with places:  # asks
+        pass
+
+
+async def before(): pass
+async def after(): pass
+waits = lambda: places._waiters
+"""
+
+#: Its only process reads a pipe until the victim has given its call.
+PROCESSES = """
+import os
+from concurrent.futures import ProcessPoolExecutor
+
+reads, writes = os.pipe()
+processes = ProcessPoolExecutor(1)
+
+
+def the_holder():
+    called = processes.submit(os.read, reads, 1)  # takes
+    held.set()
+    called.result()
+
+
+def the_victim():
+    called = processes.submit(abs, -7)  # asks
+    asked.append(called)
+    waited.wait(20)
+    os.write(writes, b"1")
+    called.result()
+
+
+asked = []
+waits = lambda: asked
+"""
+APPLY = """
+import multiprocessing, os
+
+reads, writes = os.pipe()
+processes = multiprocessing.get_context("fork").Pool(1)
+
+
+def the_holder():
+    called = processes.apply_async(os.read, (reads, 1))  # takes
+    held.set()
+    called.get()
+
+
+def the_victim():
+    asked.append(processes.apply_async(abs, (-7,)))  # asks
+    waited.wait(20)
+    os.write(writes, b"1")
+    asked[0].get()
+
+
+asked = []
+waits = lambda: asked
+"""
+
 SEMAPHORE_ASYNC = """
 places = asyncio.Semaphore(1)
 
@@ -520,19 +640,19 @@ waits = lambda: places._waiters
 """
 
 
-def resource_of(program: str, folder: Path, url: str = "") -> tuple[Resource, Recording]:
-    """Records the program, and gives the only thing that was waited for."""
+def resource_of(program: str, folder: Path, url: str = "", kind: str = "") -> tuple[Resource, Recording]:
+    """Records the program, and gives the only thing of its kind that was waited for."""
     (folder / "app.py").write_text(program, encoding="utf-8")
     ended = greenlane("record", "-o", "r.glr", "--", sys.executable, "app.py", url, cwd=folder)
     assert ended.code == 0, ended.err
     recording = recorded(folder)
-    (resource,) = recording.resources
+    (resource,) = (each for each in recording.resources if kind in ("", each.kind))
     return resource, recording
 
 
 def check(program: str, folder: Path, url: str = "", *, kind: str = "connections") -> Resource:
     """Victim, holder and their lines are named, and the wait is the holder's doing."""
-    resource, recording = resource_of(program, folder, url)
+    resource, recording = resource_of(program, folder, url, kind)
     assert (resource.kind, resource.capacity) == (kind, 1)
     assert (resource.waits, resource.gave_up) == (1, 0)
     lines = program.splitlines()
@@ -593,6 +713,46 @@ def test_the_threads_of_anyio_and_starlette(tmp_path: Path) -> None:
 )
 def test_a_semaphore(program: str, run: str, name: str, tmp_path: Path) -> None:
     assert check(PRELUDE + program + run, tmp_path, kind="semaphore").name == name
+
+
+@pytest.mark.parametrize(
+    ("program", "run", "name"),
+    [
+        (LOCK, THREADS, "__main__.places"),
+        (
+            LOCK.replace("Lock()", "RLock()").replace("places:  # takes", "places, places:  # takes"),
+            THREADS,
+            "__main__.places",
+        ),
+        (LOCK.replace("Lock()", "Condition()"), THREADS, "threading.RLock"),
+        (LOCK_ASYNC, TASKS, "asyncio.Lock"),
+    ],
+    ids=["lock", "recursive", "condition", "asyncio"],
+)
+def test_a_lock(program: str, run: str, name: str, tmp_path: Path) -> None:
+    assert check(PRELUDE + program + run, tmp_path, kind="lock").name == name
+
+
+def test_a_lock_that_a_library_takes_is_told_by_the_applications_line(tmp_path: Path) -> None:
+    program = LOCK.replace("with places:  # takes\n        held.set()\n        waited.wait(20)", "log.warning(held)")
+    program = program.replace("    with places:  # asks\n        pass", "    log.warning(held)  # asks")
+    assert check(PRELUDE + LOG + program + THREADS, tmp_path, kind="lock").name == "threading.RLock"
+
+
+def test_a_lock_that_its_own_thread_waits_for_is_a_signal(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(SIGNAL, encoding="utf-8")
+    ended = greenlane("record", "-o", "r.glr", "--", sys.executable, "app.py", cwd=tmp_path)
+    assert ended.code == 0, ended.err
+    assert not recorded(tmp_path).resources
+
+
+@pytest.mark.parametrize(
+    ("program", "run", "name"),
+    [(PROCESSES, THREADS, "ProcessPoolExecutor"), (APPLY, THREADS, "multiprocessing Pool")],
+    ids=["executor", "multiprocessing"],
+)
+def test_a_pool_of_processes(program: str, run: str, name: str, tmp_path: Path) -> None:
+    assert check(PRELUDE + program + run, tmp_path, kind="processes").name == name
 
 
 @pytest.mark.system

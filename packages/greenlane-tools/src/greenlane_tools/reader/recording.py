@@ -107,7 +107,12 @@ class Recording:
     @cached_property
     def held(self) -> list[Held]:
         """Calls that blocked a whole loop, most first."""
-        return [Held._make(row) for row in self._native.held()]
+        return [Held._make(row) for row in self._native.held(True)]
+
+    @cached_property
+    def blocked(self) -> list[Held]:
+        """Calls that kept a thread for long, as far as one was looked at, most first."""
+        return [Held._make(row) for row in self._native.held(False)]
 
     @cached_property
     def unfinished(self) -> list[Unfinished]:

@@ -146,7 +146,7 @@ class Call(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A call that blocked an event loop: all its jobs waited although the CPU was idle."""
+    """A call that blocked an event loop: all its jobs waited although the CPU was idle. Or one that kept a thread."""
 
     route: str
     call: str

@@ -53,9 +53,6 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "the errors are answers that were meant (a limit, a maintenance page)",
               check="Record again: its answers must be below 500, only then do its times say something."),
     # --- one C call
-    RemedyRow("c_call", "native_threads", "one_native_thread",
-              "Start the service with OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1: its native threads compete",
-              "one job at a time computes, and is to be fast"),
     RemedyRow("c_call", "", "own_process",
               "Make the call {at} shorter, or run it in a process: "
               "`concurrent.futures.ProcessPoolExecutor`, or a server of its own for {holder}. "

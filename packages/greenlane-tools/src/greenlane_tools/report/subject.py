@@ -58,6 +58,10 @@ class RecordedRows(Protocol):
         """Calls that blocked a whole loop."""
 
     @property
+    def blocked(self) -> Sequence[Held]:
+        """Calls that kept a thread, where they were looked at."""
+
+    @property
     def stacks(self) -> Sequence[Stack]:
         """Where culprits were."""
 
@@ -108,6 +112,7 @@ class RoutePart:
     resources: Sequence[Resource]
     calls: Sequence[Call]
     held: Sequence[Held]
+    blocked: Sequence[Held]
     stacks: Sequence[Stack]
     own: Sequence[Own]
     looks: Sequence[Look]
@@ -140,6 +145,7 @@ def of_route(recording: RecordedRows, route: str) -> RoutePart:
         ],
         calls=[call for call in recording.calls if call.route == route],
         held=recording.held,
+        blocked=recording.blocked,
         stacks=recording.stacks,
         own=[row for row in recording.own if row.route == route],
         looks=recording.looks,

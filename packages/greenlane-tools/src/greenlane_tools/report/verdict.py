@@ -269,7 +269,7 @@ def _resource(wait: ResourceWait) -> str:
 def _holding(wait: ResourceWait) -> str:
     holder = wait.holder
     if holder is None:
-        unnamed = {"machine": ", which other processes have", "unknown": ""}
+        unnamed = {"machine": ", which other processes have", "unknown": "", "quota": ""}
         return unnamed.get(wait.kind, "; the recording does not say who has it")
     form = _HOLDS.get(f"{wait.kind} {holder.cause}") or _HOLDS.get(wait.kind) or _HOLDS[""]
     held = form.format(

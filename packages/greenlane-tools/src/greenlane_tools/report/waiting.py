@@ -14,12 +14,13 @@ from typing import Final
 
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.reader.rows import Blame, Job, Resource, ResourceHolder
-from greenlane_tools.report.culprits import CodeSpot, frames, spots
+from greenlane_tools.report.cores import is_throttled, native_computer
+from greenlane_tools.report.culprits import CodeSpot, frames
+from greenlane_tools.report.lines import HolderLines
 from greenlane_tools.report.split import RouteSplit, wait_ns
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.turns import permits_in_force
 from greenlane_tools.report.uncut import uncut_fracs
-from greenlane_tools.report.workers import balance_of
 
 __all__ = ["Holder", "ResourceWait", "boot_jobs", "host_family", "waits_of"]
 
@@ -34,14 +35,14 @@ _MANY_FRAC: Final = 1 / 3
 _UNCUT_FRAC: Final = 0.5
 #: Of the wait, the share of the collector from which on no C call is the cause.
 _COLLECTED_FRAC: Final = 0.3
+#: Of what others wait for a route, so many times as much in the collector is its doing. Arbitrary.
+_COLLECTS: Final = 3
 #: Fewer jobs than this are looked at as they are: each of them may be the trouble.
 _FEW_JOBS: Final = 10
 #: Waits for code that runs, in the order in which a job can meet them.
 _FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
 #: Who is the cause but had nothing: it says no more than that somebody else ran.
 _NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
-#: Cores that a process with a GIL does not use by itself.
-_NATIVE_FRAC: Final = 1.3
 _BLOCKED: Final = "blocked in a call"
 _KNOWN_FRAC: Final = 0.05
 _BARE: Final = ("socket", "ssl", "driver", "select")
@@ -62,7 +63,7 @@ _COUNTED: Final[Mapping[str, Sequence[str]]] = {
     "executor": ("pool", "queue", "lock", "accept"),
     "process_pool": ("pool", "lock"),
     "semaphore": ("lock", "pool"),
-    "lock": ("lock",),
+    "lock": ("lock", "pool"),
 }
 
 
@@ -154,7 +155,8 @@ class _Waits:
         self._routes = {split.route: split for split in routes}
         self._uncut = uncut_fracs(recording)
         self._family = host_family(recording)
-        self._spots = spots(recording.stacks)
+        self._places = HolderLines(recording)
+        self._machine = "quota" if is_throttled(recording) else "machine"
         self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
         self._waits: dict[tuple[str, str], ResourceWait] = {}
         self._code: list[Blame] = []
@@ -227,13 +229,15 @@ class _Waits:
             cause = "computes" if computes >= 0.5 else "shared" if shared else "waits"
         frame = next(iter(frames(holder.line)), None)
         spot = CodeSpot(frame, "", False, False) if frame is not None else None
+        if frame is None or frame.library or (wait.kind == "executor" and cause != "computes"):
+            spot = self._places.blocked(holder.route, frame.function if frame and not frame.library else "") or spot
         return Holder(holder.route, cause, spot, _meanwhile(doing, holder.holds), holder.longest_ns, holder.ns)
 
     # --- rows of blame
 
     def _unnamed(self, row: Blame, part: float, blocked: dict[str, float]) -> None:
-        if row.kind == "os":
-            self._add(self._wait("machine"), row, row.ns * part)
+        if row.culprit == "os":
+            self._add(self._wait(self._machine), row, row.ns * part)
         elif row.kind in _FOR_CODE and row.culprit not in ("unknown", "unseen"):
             sync = row.kind == "accept" and self._one_thread(row.victim)
             busy = self._busy_ns(row)
@@ -276,7 +280,8 @@ class _Waits:
         known = wait.holder.ns if wait.holder else 0.0
         if row.culprit not in _NOBODY and row.ns * part > known:
             doing, cause = ("", cause) if cause else self._doing(row.culprit)
-            wait.holder = Holder(row.culprit, cause, None, doing, row.longest_ns, row.ns * part)
+            spot = self._places.of(row.culprit, cause)
+            wait.holder = Holder(row.culprit, cause, spot, doing, row.longest_ns, row.ns * part)
 
     def _busy_ns(self, row: Blame) -> int:
         """For how long the culprit ran meanwhile; a job that has a worker may be blocked as well."""
@@ -297,7 +302,7 @@ class _Waits:
         self._add(wait, row, ns)
         blocked[row.culprit] = blocked.get(row.culprit, 0.0) + ns
         if wait.holder is None or blocked[row.culprit] >= wait.holder.ns:
-            spot = self._spots.get(row.culprit) if cause == "computes" else None
+            spot = self._places.of(row.culprit, cause)
             split = self._routes.get(row.culprit)
             held = round(split.levels["mean"].latency_ns - _mean_wait(split)) if split else row.longest_ns
             wait.holder = Holder(row.culprit, cause, spot, doing, held, blocked[row.culprit])
@@ -335,10 +340,10 @@ class _Waits:
         return {"sleep": "asleep"}.get(next(iter(split.io_ns)), "waiting outside"), "waits"
 
     def _native_threads(self) -> None:
-        """A process that uses more than a core shares the cores with its own native threads."""
+        """A process shares the cores with its own native threads."""
         recording, machine = self._recording, self._waits.get(("machine", ""))
-        hottest = balance_of(recording.processes, recording.jobs, recording.samples).hottest
-        if machine is None or hottest is None or (hottest.busy_frac or 0.0) < _NATIVE_FRAC:
+        who = native_computer(recording) if machine is not None else ""
+        if machine is None or who not in self._routes:
             return
         blocked = self._waits.pop(("unknown", _BLOCKED), None)
         if blocked is not None:
@@ -346,10 +351,9 @@ class _Waits:
             for of, more in ((machine.victims, blocked.victims), (machine.whole, blocked.whole)):
                 of.update({route: of.get(route, 0.0) + ns for route, ns in more.items()})
         machine.name = "native threads (BLAS, OpenMP)"
-        split = max(self._routes.values(), key=lambda each: each.cpu_ns)
-        computed = [(row.route, row.stack, row.cpu_ns) for row in recording.own if row.route == split.route]
-        spot, mean_ns = spots(computed).get(split.route), round(split.cpu_ns / len(split.jobs))
-        machine.holder = Holder(split.route, "native_threads", spot, "computing in native threads", mean_ns, machine.ns)
+        split, spot = self._routes[who], self._places.computed(who)
+        mean_ns = round(split.cpu_ns / len(split.jobs))
+        machine.holder = Holder(who, "native_threads", spot, "computing in native threads", mean_ns, machine.ns)
 
     # --- running code
 
@@ -371,7 +375,7 @@ class _Waits:
         who = max(weighed, key=lambda each: weighed[each], default=max(held, key=lambda each: held[each]))
         collector_ns = held.get("gc", 0.0)
         # The collector runs in the thread that allocates: it is on the account of the route that computes most.
-        collects = collector_ns > 10 * held[who] or who == "gc"
+        collects = collector_ns > _COLLECTS * held[who] or who == "gc"
         wait.kind, cause = ("collector", "") if collects else self._kind_of(who, many)
         if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns and not self._calls(who):
             wait.kind, cause = "gil", "long"  # the collector runs between bytecodes and is not cut either
@@ -384,11 +388,11 @@ class _Waits:
             doing += f", and the collector that its objects start ({share(collector_ns / wait.ns)} of it)"
         calls = [row.longest_call_ns for row in self._recording.stacks if row.culprit == who and row.calls]
         held_ns = max(calls, default=longest[who]) if wait.kind == "c_call" else longest[who]
-        wait.holder = Holder(who, cause, self._spot(who, cause), doing, held_ns, held[who])
+        wait.holder = Holder(who, cause, self._places.of(who, cause), doing, held_ns, held[who])
         self._waits[wait.kind, ""] = wait
 
     def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
-        spot = self._spots.get(who)
+        spot = self._places.while_waited(who)
         if self._family == "gevent" or (self._family == "loop" and (spot is None or spot.coroutine)):
             if self._blocked_ns(who) > self._cpu_ns(who):
                 return "loop", "blocks"
@@ -410,21 +414,6 @@ class _Waits:
 
     def _cpu_ns(self, who: str) -> int:
         return self._routes[who].cpu_ns if who in self._routes else 0
-
-    def _spot(self, who: str, cause: str) -> CodeSpot | None:
-        if cause == "blocks":
-            held = [row for row in self._recording.held if row.route == who and row.stack]
-            worst = spots([(row.route, row.stack, row.ns) for row in held]).get(who)
-            if worst is not None:
-                return worst
-        spot = self._spots.get(who)
-        if spot is None or not spot.after_handler:
-            return spot
-        # What encodes is the framework's; the line that a team can change is the handler's.
-        rows = [(row.culprit, row.stack, row.ns) for row in self._recording.stacks if row.culprit == who]
-        rows += [(row.route, row.stack, row.cpu_ns) for row in self._recording.own if row.route == who]
-        own = spots([row for row in rows if any(not frame.library for frame in frames(row[1]))]).get(who)
-        return own._replace(call=spot.frame.function, after_handler=True) if own else spot
 
 
 def _steady(routes: Iterable[RouteSplit], boot: Iterable[Job]) -> dict[tuple[str, str], float]:

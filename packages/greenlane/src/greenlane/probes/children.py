@@ -145,6 +145,11 @@ def _futures(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.ThreadPoolExecutor, "submit", _submit)
 
 
-_PLAN: Final[dict[str, Place]] = {"threading": _threading, "concurrent.futures.thread": _futures}
+_PLAN: Final[dict[str, Place]] = {
+    "threading": _threading,
+    "concurrent.futures.thread": _futures,
+    "concurrent.futures.process": "greenlane.probes.processes:place_futures",
+    "multiprocessing.pool": "greenlane.probes.processes:place_multiprocessing",
+}
 
 _patches: Final = Patches(_PLAN)

@@ -157,6 +157,7 @@ _WITHIN: Final[Mapping[str, Mapping[str, Kind]]] = {
         "socket._sendfile_use_sendfile": Kind.SOCKET,
         "?socket._sendfile_zerocopy": Kind.SOCKET,
     },
+    "multiprocessing.pool": {"ApplyResult.wait": Kind.FUTURE},
     "multiprocessing.connection": {"Connection._recv": Kind.PROCESS, "Connection._send": Kind.PROCESS},
 }
 

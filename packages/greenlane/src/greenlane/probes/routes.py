@@ -32,7 +32,7 @@ from greenlane._native import Recorder
 from greenlane.job import WEIGHT_MARK
 from greenlane.probes.patching import Patches, Place
 
-__all__ = ["absent", "install", "method_of", "mount", "named_below", "no_route", "shape", "uninstall"]
+__all__ = ["absent", "install", "method_of", "mount", "named_below", "no_route", "note_handler", "shape", "uninstall"]
 
 NO_ROUTE: Final = "(no route)"
 
@@ -61,6 +61,9 @@ _recorder: Final = Recorder()
 named_below: Final[dict[int, bool]] = {}
 # Routes that were asked for a pin; bounded by the application's rules times the methods above.
 _asked: Final[set[str]] = set()
+#: Routes whose functions the recording knows. At most so many: a name may come from a client.
+_handlers: Final[set[str]] = set()
+_MOST_HANDLERS: Final = 1024
 
 
 def install() -> None:
@@ -72,6 +75,7 @@ def uninstall() -> None:
     """Put the frameworks back as they were. Idempotent."""
     _patches.uninstall()
     _asked.clear()
+    _handlers.clear()
 
 
 def absent() -> tuple[str, ...]:
@@ -123,9 +127,17 @@ def _tell(method: str, rule: str | None, view: object, mounted: str = "") -> Non
     if route not in _asked:
         _asked.add(route)
         _pin(route, view)
+        note_handler(route, view)
     if named_below and (job := _recorder.job()) in named_below:
         named_below[job] = True
     phase.name(route)
+
+
+def note_handler(route: str, function: object) -> None:
+    """Let a recording know which function of the application answers a route; once."""
+    if function is not None and route not in _handlers and _recorder.recording() and len(_handlers) < _MOST_HANDLERS:
+        _handlers.add(route)
+        _recorder.handler(route, function)
 
 
 def _pin(route: str, view: object) -> None:

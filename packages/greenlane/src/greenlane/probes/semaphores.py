@@ -1,4 +1,4 @@
-"""Semaphores of `threading` and asyncio within jobs: who waits for a place, and who holds them meanwhile.
+"""Semaphores of `threading` and asyncio, asyncio's locks: which job waits for a place, and who holds it meanwhile.
 
 A place belongs to the thread or task that took it, until that one releases it; released by another, it counts as held.
 Attempts that do not wait, such as those of an executor for its idle threads, take no place.
@@ -39,16 +39,20 @@ def place_asyncio(patches: Patches, module: Any) -> None:
         except RuntimeError:  # no loop runs
             return 0
 
-    patches.replace(module.Semaphore, "acquire", _acquire_awaited(task))
-    # A bounded one's calls it.
-    patches.replace(module.Semaphore, "release", _release(task))
+    for limit, kind in ((module.Semaphore, "semaphore"), (module.Lock, "lock")):
+        patches.replace(limit, "acquire", _acquire_awaited(task, kind))
+        # A bounded one's calls it.
+        patches.replace(limit, "release", _release(task))
 
 
 def _describe(semaphore: Any) -> tuple[str, int]:
+    name = f"{type(semaphore).__module__.partition('.')[0]}.{type(semaphore).__name__}"
+    if not hasattr(semaphore, "_value"):
+        return name, 1
     known = known_resource(semaphore)
     bound = getattr(semaphore, "_initial_value", None) or getattr(semaphore, "_bound_value", None)
     places = bound or semaphore._value + (known.holds() if known is not None else 0)
-    return f"{type(semaphore).__module__.partition('.')[0]}.{type(semaphore).__name__}", places
+    return name, places
 
 
 def _acquire(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
@@ -69,12 +73,12 @@ def _acquire(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
     return acquire
 
 
-def _acquire_awaited(task: Callable[[], int]) -> Callable[..., Any]:
+def _acquire_awaited(task: Callable[[], int], kind: str) -> Callable[..., Any]:
     def make(original: Callable[..., Awaitable[Any]], silent: list[bool]) -> Callable[..., Any]:
         async def acquire(self: Any) -> Any:
             if silent or not _recorder.job():
                 return await original(self)
-            resource = resource_of(self, "semaphore", _describe)
+            resource = resource_of(self, kind, _describe)
             full = self.locked()
             asked_ns = resource.ask()
             try:

@@ -16,7 +16,7 @@ from greenlane._native import Recorder, Steps
 from greenlane.hosts.asgi_routes import route_of
 from greenlane.hosts.observed.front_clock import READ, arrival_and_due
 from greenlane.probes.asyncio import JOB
-from greenlane.probes.routes import named_below, shape
+from greenlane.probes.routes import named_below, note_handler, shape
 
 __all__ = ["Application", "observed", "route_of"]
 
@@ -126,3 +126,4 @@ class _Answer:
         route = route_of(self._scope)
         if route is not None:
             _recorder.name(route)
+            note_handler(route, self._scope.get("endpoint"))
