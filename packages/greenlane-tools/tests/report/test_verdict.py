@@ -368,6 +368,20 @@ def test_who_was_seen_in_a_frameworks_code_alone_has_the_line_of_its_function() 
     assert told(made).line == "app.py:18 every"
 
 
+def test_what_has_no_name_is_no_verdict_below_what_is_felt() -> None:
+    made = Made(jobs=jobs("/quick", 20, {"accept": 8 * MS}, cpu_ns=MS))
+    made.blame = [blame("/quick", "accept", "unknown", 160 * MS)]
+    assert told(made).kind == "none"
+
+
+def test_jobs_that_waited_for_the_boot_are_not_in_the_share_of_p99() -> None:
+    made = Made(jobs=jobs("/quick", 20, {"accept": 4 * MS}, cpu_ns=MS, io_ns={"sleep": 30 * MS}, first=1))
+    (early,) = jobs("/quick", 1, {"accept": 3 * S}, cpu_ns=MS, culprits=[("thread", 3 * S)])
+    made.jobs = [early._replace(arrival_ns=-4 * S, handler_ns=-S, end_ns=-S + MS), *made.jobs]
+    made.blame = [blame("/quick", "accept", "unknown", 3080 * MS)]
+    assert told(made).kind == "none"
+
+
 def test_one_job_never_decides_and_a_probe_of_the_boot_is_a_note() -> None:
     made = waiting("gil", "/slow", 200 * MS)
     made.jobs += jobs("/once", 1, {"lock": 60 * S}, first=40)

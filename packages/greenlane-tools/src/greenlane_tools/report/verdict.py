@@ -8,7 +8,7 @@ upstream's own time and a route's own computing are work, and win only where har
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,8 +17,8 @@ from greenlane_tools.reader.rows import Job, Own
 from greenlane_tools.report.clocks import UpstreamClocks
 from greenlane_tools.report.culprits import called, spots
 from greenlane_tools.report.remedies import Remedy, remedy_for
-from greenlane_tools.report.split import RouteSplit, neighbours, parts
-from greenlane_tools.report.waiting import Holder, ResourceWait
+from greenlane_tools.report.split import RouteSplit, nearest, neighbours, parts
+from greenlane_tools.report.waiting import Holder, ResourceWait, boot_jobs
 
 __all__ = ["Verdict", "Victim", "verdict_of"]
 
@@ -171,7 +171,10 @@ def verdict_of(
     if not routes:
         said = "No job ended while this was recorded."
         return Verdict("none", said, remedy_for("none", "", family, _words("", None, "", None)), notes=notes)
-    verdicts = [found for each in waits if (found := _waiting(each, routes, family)) is not None]
+    # Those that waited for the start of their process are told in a note.
+    every = [job for split in routes for job in split.jobs]
+    boot = {(job.process, job.job) for job in boot_jobs(every, [split.route for split in routes])}
+    verdicts = [found for each in waits if (found := _waiting(each, routes, boot, family)) is not None]
     verdicts.sort(key=lambda each: -_counts(each))
     working = _working(routes, upstreams, own, family)
     # A route's computing for which others wait is told by their waiting.
@@ -214,7 +217,9 @@ def _victim(split: RouteSplit, part: float) -> Victim:
 # --- somebody waits
 
 
-def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], family: str) -> Verdict | None:
+def _waiting(
+    wait: ResourceWait, routes: Sequence[RouteSplit], boot: Set[tuple[int, int]], family: str
+) -> Verdict | None:
     """The verdict on one resource; None = its victims hardly wait for it."""
     by_route = {split.route: split for split in routes}
     victims = {route: ns for route, ns in wait.victims.items() if route in by_route and ns > 0}
@@ -227,14 +232,15 @@ def _waiting(wait: ResourceWait, routes: Sequence[RouteSplit], family: str) -> V
         other = max(others, key=lambda each: others[each])
         route = other if others[other] >= _OTHER_FRAC * victims[route] else route
     split = by_route[route]
-    slow = neighbours(split.jobs, 0.99)
-    slow = slow if len(slow) >= _LEAST_SLOW else split.jobs[-_LEAST_SLOW:]
+    jobs = [job for job in split.jobs if (job.process, job.job) not in boot] or split.jobs
+    slow = neighbours(jobs, 0.99)
+    slow = slow if len(slow) >= _LEAST_SLOW else jobs[-_LEAST_SLOW:]
     part = min(1.0, wait.whole[route] / max(1, _counted(split.jobs, wait)))
     frac = min(1.0, part * _counted(slow, wait) / max(1, sum(job.latency_ns for job in slow)))
-    wait_ns = frac * split.levels["p99"].latency_ns
-    most = max(frac, wait.whole[route] / max(1, split.latency_ns))
+    wait_ns = frac * nearest(jobs, 0.99).latency_ns
+    most = max(frac, part * _counted(jobs, wait) / max(1, sum(job.latency_ns for job in jobs)))
     least = _FELT_FRAC if wait_ns < _FELT_NS or wait.kind == "unknown" else _WORTH_FRAC
-    if wait_ns < _WORTH_NS or most < least:
+    if wait_ns < (_FELT_NS if wait.kind == "unknown" else _WORTH_NS) or most < least:
         return None
     waited = f"{_route(route)} waits {duration(wait_ns)} ({share(frac)} of its p99) for "
     holder = wait.holder

@@ -145,7 +145,7 @@ def _futures(patches: Patches, module: ModuleType) -> None:
     patches.replace(module.ThreadPoolExecutor, "submit", _submit)
 
 
-_PLAN: Final[dict[str, Place]] = {
+_PLAN: Final[dict[str, Place | str]] = {
     "threading": _threading,
     "concurrent.futures.thread": _futures,
     "concurrent.futures.process": "greenlane.probes.processes:place_futures",
