@@ -197,7 +197,7 @@ def turns(found: Sequence[Answer]) -> list[dict[str, object]]:
             row = summed.setdefault(str(route), {})
             for name, value in counters.items():
                 row[name] = row.get(name, 0) + int(value)
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "route": route,
             **row,
