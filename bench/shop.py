@@ -71,7 +71,7 @@ def _perform(scenario: Scenario, arena: Arena, turn: Turn, costs_ms: Mapping[str
     print(f"{turn.contender} at {turn.level.label}: {said['cpu_cores']:.2f} of a core, others {run.others_cores:.2f}")
     for route, classes in said["classes"].items():  # type: ignore[attr-defined]
         print(f"    {route:<14} {classes}")
-    for row in turns(answers):
+    for row in turns(answers) if turn.contender != "greenlane-observe" else ():
         print(f"    {row['route']:<14} pays {row['pays_ms']} ms, gains {row['gains_ms']} ms")
 
 

@@ -472,9 +472,19 @@ def test_phases_are_pooled_over_processes() -> None:
 
 def test_turns_are_summed_over_processes() -> None:
     turns = {"GET /q": {"turns": 2, "waited_ns": 1_500_000, "others_waited_ns": 0}}
-    assert top.turns([{"turns": turns}, {"turns": turns}, {}]) == [
+    on = {"mode": "on", "turns": turns}
+    assert top.turns([on, on, {"mode": "on"}]) == [
         {"route": "GET /q", "turns": 4, "waited_ns": 3_000_000, "others_waited_ns": 0, "pays_ms": 3, "gains_ms": 0}
     ]
+
+
+def test_what_a_route_would_pay_is_not_said_where_nobody_waits() -> None:
+    observes = {"mode": "observe", "turns": {"GET /q": {"turns": 2, "waited_ns": 0, "others_waited_ns": 0}}}
+    [row] = top.turns([observes, observes])
+    assert (row["turns"], row["pays_ms"], row["gains_ms"]) == (4, None, None)
+    on = {"mode": "on", "turns": {"GET /q": {"turns": 1, "waited_ns": 0, "others_waited_ns": 2_000_000}}}
+    [row] = top.turns([observes, on])
+    assert (row["turns"], row["pays_ms"], row["gains_ms"]) == (3, 0, 2)
 
 
 def test_mode_switches_a_service_and_a_route(run: Run, service: Running) -> None:

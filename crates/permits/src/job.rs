@@ -31,8 +31,6 @@ pub struct Job {
     pub deadline_ns: u64,
     /// The permit in hand.
     ticket: Option<u64>,
-    /// In observe mode: the one that it would have or wait for.
-    foreseen: Option<u64>,
     /// Whether the phase runs without one because it is believed light, its thread holds a lock, or its wait was too
     /// long: it may be charged.
     free: bool,
@@ -79,7 +77,6 @@ impl Job {
             arrival_ns,
             deadline_ns,
             ticket: None,
-            foreseen: None,
             free: false,
             turn: Turn::default(),
             totals: Totals::default(),
@@ -180,7 +177,6 @@ impl Job {
         if self.away == 0 && self.ticket.is_none() {
             let spent_ns = clock::monotonic_ns().saturating_sub(self.from_ns);
             let idle = self.give_back_charged();
-            self.end_foreseen(None);
             self.begin(py);
             if idle && self.ticket.is_none() {
                 self.shared.restore_interval(py);
@@ -237,34 +233,28 @@ impl Job {
             self.free = mode == Mode::On;
             return;
         }
-        let claim = Claim {
-            arrival_ns: self.arrival_ns,
-            deadline_ns: self.deadline_ns,
-            expected_ns,
-            long_ns,
-            attained_ns,
-        };
-        if mode == Mode::Observe {
-            let (ticket, waits) = shared.gate().foresee(claim, route, &shared.counters);
-            self.foreseen = Some(ticket);
-            self.turn.taken |= !waits;
-            return;
-        }
         let asker = Asker {
-            claim,
+            claim: Claim {
+                arrival_ns: self.arrival_ns,
+                deadline_ns: self.deadline_ns,
+                expected_ns,
+                long_ns,
+                attained_ns,
+            },
             face: Arc::clone(&self.face),
             route: Arc::clone(route),
         };
-        match shared.gate().ask(asker, &shared.counters) {
-            Answer::Granted(ticket) => {
+        match shared.gate().ask(asker, mode == Mode::On, &shared.counters) {
+            Some(Answer::Granted(ticket)) => {
                 add(&shared.counters.granted, 1);
-                self.hold(py, ticket);
+                self.hold(py, ticket, mode);
             }
-            Answer::Queued(ticket) => self.wait(py, ticket, &route.turns),
+            Some(Answer::Queued(ticket)) => self.wait(py, ticket, mode, &route.turns),
+            None => add(&shared.counters.would_wait, 1),
         }
     }
 
-    fn wait(&mut self, py: Python<'_>, ticket: u64, turns: &Turns) {
+    fn wait(&mut self, py: Python<'_>, ticket: u64, mode: Mode, turns: &Turns) {
         let shared = Arc::clone(&self.shared);
         shared.see_gil(py);
         let from_ns = clock::monotonic_ns();
@@ -279,22 +269,24 @@ impl Job {
         match ended {
             Ended::Granted => {
                 add(&shared.counters.waited_granted, 1);
-                self.hold(py, ticket);
+                self.hold(py, ticket, mode);
             }
             Ended::TimedOut => add(&shared.counters.skipped_timeout, 1),
             Ended::LetGo => add(&shared.counters.skipped_switched, 1),
         }
         let skipped = ended != Ended::Granted;
-        self.free = skipped;
+        self.free = skipped && mode == Mode::On;
         self.turn.skipped |= skipped;
         add(&turns.skipped, u64::from(skipped));
     }
 
-    fn hold(&mut self, py: Python<'_>, ticket: u64) {
+    fn hold(&mut self, py: Python<'_>, ticket: u64, mode: Mode) {
         self.ticket = Some(ticket);
         self.turn.taken = true;
         self.count(|turns| add(&turns.turns, 1));
-        self.shared.shorten_interval(py);
+        if mode == Mode::On {
+            self.shared.shorten_interval(py);
+        }
     }
 
     /// Ends the phase; the next one begins at `place`.
@@ -306,7 +298,6 @@ impl Job {
         if self.give_back() {
             self.shared.restore_interval(py);
         }
-        self.end_foreseen(Some(burst_ns));
         observer::ended(std::mem::take(&mut self.turn));
         self.totals.cpu_ns += burst_ns;
         self.totals.phases += 1;
@@ -373,12 +364,6 @@ impl Job {
         idle
     }
 
-    fn end_foreseen(&mut self, burst_ns: Option<u64>) {
-        if let Some(ticket) = self.foreseen.take() {
-            self.shared.gate().foreseen(ticket, burst_ns);
-        }
-    }
-
     fn count_held(&mut self, held: &Held) {
         if let Some(route) = &self.route {
             held.count(&route.turns, &mut self.turn);
@@ -398,7 +383,6 @@ impl Drop for Job {
     fn drop(&mut self) {
         if self.runs() {
             self.give_back();
-            self.end_foreseen(None);
         }
     }
 }

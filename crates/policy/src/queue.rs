@@ -14,7 +14,6 @@
 //! whatever is longer for ever, which the long ones would pay for.
 
 pub mod kept;
-pub mod shadow;
 
 use crate::order::{Claim, Key};
 use std::collections::{BTreeMap, HashMap};

@@ -8,7 +8,6 @@
 //! | [`watch`] | the waiter at the head looks after the holders |
 //! | [`holder`] | a phase that holds a permit, as they see it |
 //! | [`free`] | phases without a permit, which are charged when they turn out heavy |
-//! | [`shadow`] | what turns would bring, in observe mode |
 //! | [`forked`] | a gate that survives forks |
 //!
 //! Lock order: the gate's mutex is a leaf. Nobody takes the GIL, another lock, or a system call that blocks under it.
@@ -16,7 +15,6 @@
 pub mod forked;
 mod free;
 mod holder;
-mod shadow;
 mod state;
 mod watch;
 
@@ -83,16 +81,22 @@ impl Gate {
         (state.queue.holders(), state.queue.waiting())
     }
 
-    /// Asks for a permit; never blocks.
-    pub fn ask(&self, asker: Asker, counters: &Counters) -> Answer {
-        let ticket = self.next_ticket();
+    /// Asks for a permit; never blocks. With `wait` false a refusal leaves nothing behind (observe mode).
+    pub fn ask(&self, asker: Asker, wait: bool, counters: &Counters) -> Option<Answer> {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked_at(now_ns);
         self.charge(&mut state, now_ns, counters);
         if state.queue.request(now_ns, ticket, asker.claim) {
             state.hold(ticket, &asker, now_ns);
             self.held.store(true, Ordering::Relaxed);
-            return Answer::Granted(ticket);
+            return Some(Answer::Granted(ticket));
+        }
+        if !wait {
+            // Another one may be: somebody was charged meanwhile.
+            let granted = state.queue.cancel([ticket]);
+            self.settle(state, granted, now_ns);
+            return None;
         }
         let waiter = Waiter {
             asker,
@@ -100,11 +104,7 @@ impl Gate {
             state: AtomicU8::new(WAITING),
         };
         state.waiters.insert(ticket, Arc::new(waiter));
-        Answer::Queued(ticket)
-    }
-
-    fn next_ticket(&self) -> u64 {
-        self.tickets.fetch_add(1, Ordering::Relaxed)
+        Some(Answer::Queued(ticket))
     }
 
     /// Waits until `ticket` is granted, the bound is over, or everybody is let go. Call it without the GIL.

@@ -1,7 +1,6 @@
 //! What a gate knows, and who is woken when that changes.
 
 use super::holder::{Asker, Held, Holder};
-use super::shadow::Beside;
 use crate::face::ThreadFace;
 use greenlane_policy::queue::kept::Kept;
 use greenlane_policy::queue::PermitQueue;
@@ -76,8 +75,6 @@ pub(super) struct Seen {
 /// See the module.
 pub struct Gate {
     pub(super) state: Mutex<State>,
-    /// In observe mode; locked by itself.
-    pub(super) beside: Mutex<Beside>,
     pub(super) permits: AtomicUsize,
     pub(super) bounds: Bounds,
     /// Differs from every other gate's.
@@ -103,7 +100,6 @@ impl Gate {
                 holders: HashMap::new(),
                 kept: Kept::default(),
             }),
-            beside: Beside::new(permits, bounds.share_ns),
             permits: AtomicUsize::new(permits),
             bounds,
             number: GATES.fetch_add(1, Ordering::Relaxed),

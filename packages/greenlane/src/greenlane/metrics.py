@@ -240,8 +240,7 @@ PROCESS: Final[Mapping[str, Metric]] = {
     "waiting": _gauge("heavy_phases_waiting", "Heavy phases that wait for a permit."),
 }
 
-# By the label route, of routes whose phases were heavy. A route pays `waited_ns` and gains `others_waited_ns`; in
-# observe mode it would.
+# By the label route, of routes whose phases were heavy. A route pays `waited_ns` and gains `others_waited_ns`.
 TURNS: Final[Mapping[str, Counter]] = {
     "turns": Counter(_counter("route_turns", "Permits granted to phases of the route.")),
     "waited": Counter(_counter("route_waits", "Phases of the route that waited for a permit.")),
@@ -256,11 +255,7 @@ TURNS: Final[Mapping[str, Counter]] = {
         _counter("route_skipped", "Heavy phases that ran without a permit: a lock, a time-out, the mode.")
     ),
     "waited_ns": Counter(
-        _counter(
-            "route_wait_seconds",
-            "What the route pays: time that its phases waited. In observe mode: would have waited.",
-            "seconds",
-        ),
+        _counter("route_wait_seconds", "What the route pays: time that its phases waited.", "seconds"),
         1e-9,
     ),
     "others_waited_ns": Counter(

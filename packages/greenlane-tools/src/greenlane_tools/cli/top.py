@@ -196,23 +196,25 @@ def totals(answer: Answer) -> dict[str, object]:
     }
 
 
-def turns(found: Iterable[Answer]) -> list[dict[str, object]]:
+def turns(found: Sequence[Answer]) -> list[dict[str, object]]:
     """One line a route over all processes, the most turns first.
 
-    `pays_ms`: its phases waited for permits. `gains_ms`: others waited while it had one.
+    `pays_ms`: its phases waited for permits. `gains_ms`: others waited while it had one. None: in mode observe nobody
+    waits, and what they would be cannot be told from it (docs/design/0024).
     """
+    waits = {str(route) for answer in found if answer["mode"] != "observe" for route in answer.get("turns", {})}
     summed: dict[str, dict[str, int]] = {}
     for answer in found:
         for route, counters in answer.get("turns", {}).items():
             row = summed.setdefault(str(route), {})
             for name, value in counters.items():
                 row[name] = row.get(name, 0) + int(value)
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "route": route,
             **row,
-            "pays_ms": row["waited_ns"] // 1_000_000,
-            "gains_ms": row["others_waited_ns"] // 1_000_000,
+            "pays_ms": row["waited_ns"] // 1_000_000 if route in waits else None,
+            "gains_ms": row["others_waited_ns"] // 1_000_000 if route in waits else None,
         }
         for route, row in summed.items()
     ]
