@@ -91,17 +91,15 @@ def ask_until(port: int, path: str, expected: Callable[[int, str], bool], timeou
 
 
 @contextlib.contextmanager
-def quota_of(cores: float, pid: int) -> Iterator[None]:
-    """The process, and what it starts, in a cgroup of its own."""
+def cgroup() -> Iterator[Path]:
+    """One of its own; what runs in it at the end goes back."""
     folder = CPU / f"greenlane-test-{os.getpid()}"
     try:
         folder.mkdir()
-        (folder / "cpu.cfs_quota_us").write_text(str(int(cores * 100_000)))
     except OSError:
         pytest.skip("cgroups (v1) cannot be made here")
-    (folder / "cgroup.procs").write_text(str(pid))
     try:
-        yield
+        yield folder
     finally:
         for task in (folder / "cgroup.procs").read_text().split():
             (CPU / "cgroup.procs").write_text(task)
@@ -118,10 +116,14 @@ def in_trouble(case: Case, free_ports: Callable[[], int], start_process: Any) ->
             "HEALTH": f"127.0.0.1:{health}", "GREENLANE_HEALTH_AFTER_S": str(AFTER_S), "PYTHONPATH": str(HERE),
             "UPSTREAM": f"http://127.0.0.1:{silent.getsockname()[1]}/",
         }  # fmt: skip
-        service = start_process(command(case.server, port), env={**os.environ, **environment}, cwd=HERE, port=port)
-        ask_until(health, "/ready", lambda status, reason: (status, reason) == (200, "fine"))
+        started, folder = command(case.server, port), None
         if case.quota:
-            held.enter_context(quota_of(case.quota, service.pid))
+            folder = held.enter_context(cgroup())
+            started = ["sh", "-c", f'echo $$ > {folder}/cgroup.procs; exec "$@"', "sh", *started]
+        start_process(started, env={**os.environ, **environment}, cwd=HERE, port=port)
+        ask_until(health, "/ready", lambda status, reason: (status, reason) == (200, "fine"))
+        if folder is not None:
+            (folder / "cpu.cfs_quota_us").write_text(str(int(case.quota * 100_000)))
         for _ in range(case.requests):
             client = held.enter_context(socket.create_connection(("127.0.0.1", port)))
             client.sendall(f"GET {case.route} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())

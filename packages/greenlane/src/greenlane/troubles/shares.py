@@ -83,7 +83,7 @@ class Quota:
 
     def __init__(self, span_ns: int, cgroups: Path = CGROUPS, membership: Path = MEMBERSHIP) -> None:
         self._span_ns = span_ns
-        self._cores = cpu_quota(cgroups, membership)
+        self._where = cgroups, membership
         folders = (folder / "cpu.stat" for folder in cgroup_folders(cgroups, membership))
         self._files = [(file, Recent(span_ns), Recent(span_ns)) for file in folders if file.is_file()]
 
@@ -98,7 +98,9 @@ class Quota:
                 if of and of_ns >= self._span_ns:
                     most = max(most, count / of)
         if most >= _THROTTLED_FRAC:
-            text = f"no core: the CPU quota of {self._cores:g} cores throttles {100 * most:.0f} % of the time"
+            text = (
+                f"no core: the CPU quota of {cpu_quota(*self._where):g} cores throttles {100 * most:.0f} % of the time"
+            )
             yield Trouble("quota", text, counts_now=True)
 
 
