@@ -47,10 +47,10 @@ impl Rule {
         Cores::of(self.cores.iter().copied())
     }
 
-    /// Lets a thread use all cores, from another one on: the kernel would leave it where it is for some ms. Where as many
-    /// are away as there are others, the kernel shares them out.
+    /// Lets a thread, which counts as away, use all cores, from another one on: the kernel would leave it where it is for
+    /// some ms. One of as many as there are cores stays: a core that nobody is sent to is idle until the kernel looks.
     pub(super) fn send_away(&self, thread: i32, core: u32) {
-        if AWAY.load(Ordering::Relaxed) < self.cores.len() {
+        if AWAY.load(Ordering::Relaxed) % self.cores.len() != 0 {
             let others = self.cores.iter().copied().filter(|&other| other != core);
             Cores::of(others).give_to(thread);
         }
