@@ -343,7 +343,7 @@ over = threading.Event()
 members = [threading.Thread(target=member) for _ in range(2)]
 [thread.start() for thread in members]
 core = until(lambda: (gang.shown()["core"],) if gang.shown()["core"] is not None else None)
-spins = "import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])]); print(flush=True)\nwhile True: pass"
+spins = "import os, sys; os.sched_setaffinity(0, [int(sys.argv[1])]); print(flush=True)\\nwhile True: pass"
 neighbour = subprocess.Popen([sys.executable, "-c", spins, str(core and core[0])], stdout=subprocess.PIPE)
 neighbour.stdout.readline()
 began = time.monotonic()
