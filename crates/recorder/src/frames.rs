@@ -116,7 +116,7 @@ pub struct Caller {
     pub is_application: bool,
 }
 
-/// The innermost frame of the application that calls us, among so many; of a library's code alone the innermost. From
+/// The innermost frame of the application that calls us, among the innermost `most`; of a library's code alone the innermost. From
 /// `frame` on, if one is given, where the calling thread's own frames have none of the application's.
 pub fn caller(py: Python<'_>, frame: Option<Bound<'_, PyAny>>, most: usize) -> Option<Caller> {
     let _none = NoCollection::begin(py);

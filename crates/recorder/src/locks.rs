@@ -23,7 +23,7 @@ use std::sync::{Mutex, MutexGuard};
 
 /// A shorter wait is not told: the locks of queues and executors are taken for some us, again and again.
 const LEAST_NS: u64 = 200_000;
-/// A lock's methods may be called through so many of a library's, such as `Condition.__enter__`, for the application.
+/// Frames of a library, such as `Condition.__enter__`, through which the application may call a lock's methods.
 const NEAR: usize = 3;
 /// More are not followed.
 const MOST: usize = 4096;

@@ -35,7 +35,7 @@ _MANY_FRAC: Final = 1 / 3
 _UNCUT_FRAC: Final = 0.5
 #: Of the wait, the share of the collector from which on no C call is the cause.
 _COLLECTED_FRAC: Final = 0.3
-#: Of what others wait for a route, so many times as much in the collector is its doing. Arbitrary.
+#: A route is the cause of the collector if it spent 3 times of that in it which others waited for it. Arbitrary.
 _COLLECTS: Final = 3
 #: Fewer jobs than this are looked at as they are: each of them may be the trouble.
 _FEW_JOBS: Final = 10

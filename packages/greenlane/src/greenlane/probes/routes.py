@@ -61,7 +61,7 @@ _recorder: Final = Recorder()
 named_below: Final[dict[int, bool]] = {}
 # Routes that were asked for a pin; bounded by the application's rules times the methods above.
 _asked: Final[set[str]] = set()
-#: Routes whose functions the recording knows. At most so many: a name may come from a client.
+#: Routes whose functions the recording knows. At most 1,024: a name may come from a client.
 _handlers: Final[set[str]] = set()
 _MOST_HANDLERS: Final = 1024
 
