@@ -310,7 +310,7 @@ def rearm_now(epoll_fd: int, fd: int, events: int, *, known: bool = True) -> Non
 def locks_held() -> int:
     """Tracked locks that the calling thread holds."""
 
-def call_in_main_thread(call: Callable[[], None], /) -> bool:
+def call_in_main_thread(call: Callable[[], None]) -> bool:
     """Have it called on the main thread as soon as that runs Python code, between two instructions.
 
     What it raises is dropped. False = it will not be: too many such calls wait.
