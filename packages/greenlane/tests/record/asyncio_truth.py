@@ -17,6 +17,7 @@ from typing import Any
 
 from greenlane._native import Recorder, calls_install
 from greenlane.probes import asyncio as probes
+from greenlane.probes import children as threads_of_jobs
 
 MS = 1_000_000
 
@@ -222,6 +223,7 @@ def main() -> None:
     if calls_install():
         sys.exit("the C library's calls are not redirected")
     probes.install()
+    threads_of_jobs.install()
     recorder.start(folder, max_bytes=1 << 28, about="{}")
     with asyncio.Runner(loop_factory=functools.partial(new_loop, kind)) as runner:
         runner.run(program())

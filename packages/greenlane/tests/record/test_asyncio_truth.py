@@ -139,7 +139,7 @@ def test_a_call_that_blocks_the_loop_is_named(run: Run, loop: str) -> None:
 def test_a_lock_that_another_job_holds_is_a_wait(run: Run, loop: str) -> None:
     truth = run("locks")
     for job, latency_ns, *_ in truth.pairs("waiter"):
-        assert job.wait_ns["lock"] >= 0.7 * latency_ns, job
+        assert job.wait_ns["pool"] >= 0.7 * latency_ns, job  # as of every resource with a name; a lock is one
 
 
 def test_sums_of_many_jobs_are_exact_and_little_is_left_over(run: Run, loop: str) -> None:
