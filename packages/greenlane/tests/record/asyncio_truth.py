@@ -223,7 +223,8 @@ def main() -> None:
     if calls_install():
         sys.exit("the C library's calls are not redirected")
     probes.install()
-    threads_of_jobs.install()
+    if wanted == "executors":
+        threads_of_jobs.install()  # else a thread that is started works for no job
     recorder.start(folder, max_bytes=1 << 28, about="{}")
     with asyncio.Runner(loop_factory=functools.partial(new_loop, kind)) as runner:
         runner.run(program())
