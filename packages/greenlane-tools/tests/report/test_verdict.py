@@ -115,6 +115,9 @@ def test_a_c_call_has_the_line_that_made_it() -> None:
     verdict = told(made)
     assert (verdict.kind, verdict.line, verdict.remedy.key) == ("c_call", "app.py:12 view", "own_process")
     assert "one C call of /slow keeps for up to 700 ms" in verdict.sentence
+    # Three looks of seventy: the machine was busy, and the thread without a core.
+    made.stacks = [Stack("/slow", "view (shop/app.py:12)", 2 * S, 70, 3, 40 * MS)]
+    assert told(made).kind == "gil"
 
 
 def test_many_short_slices_need_processes_and_no_line() -> None:
