@@ -508,7 +508,7 @@ def _raise_unbegun(call: Call) -> None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Whether what is known of one function holds for another of its name: one made anew of the same code, too."""
+    """Whether what is known of one function holds for another of its name: one made again of the same code, too."""
     if isinstance(one, types.FunctionType) and isinstance(other, types.FunctionType):
         return one.__code__ is other.__code__
     return one is other

@@ -54,12 +54,12 @@ def write_into(array: Any) -> float:
 
 
 def fork_a_reader(array: Any, go: Path, told: Path) -> None:
-    """Leave a child that tells the last element when it is let go."""
+    """Leave a child that tells an element when it is let go."""
     if os.fork() == 0:
         until = time.monotonic() + 30
         while not go.exists() and time.monotonic() < until:
             time.sleep(0.002)
-        told.with_suffix(".new").write_text(str(int(array[-1])))
+        told.with_suffix(".new").write_text(str(int(array[1000])))
         told.with_suffix(".new").rename(told)
         os._exit(0)
 

@@ -316,7 +316,7 @@ class Keeper:
             self.deaths += 1
             self.failed = not worker.ready_s
             if self.failed:
-                self._pool.fail_waiting(fault or worker.not_started(code, last_line, problem))
+                self._pool.fail_waiting(worker.not_started(code, last_line, problem) if fault is None else fault)
             lived_s = time.monotonic() - worker.ready_s if worker.ready_s else 0.0
             if worker.calls >= _WELL_CALLS or lived_s > _WELL_S or (order is not None and order.left_s):
                 self._quick_deaths = 0
