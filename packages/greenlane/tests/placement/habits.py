@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,32 @@ COUNT = 0
 BURN_MS = 4.0
 
 
+class Spool(tempfile._TemporaryFileWrapper):  # type: ignore[type-arg]
+    """A file of this process, by a class of its user's."""
+
+
+SPOOL = Spool(None, "")  # type: ignore[arg-type]
+
+
+class Counter:
+    """An object with a method that changes it, as its code shows or not, and one that does not."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: list[int] = []
+
+    def counts(self, number: int) -> None:
+        self.count += number
+
+    def remembers(self, number: int) -> None:
+        self.seen.append(number)
+
+    def adds(self, number: int) -> int:
+        return self.count + number
+
+    __call__ = counts
+
+
 class Odd:
     """What cannot be pickled."""
 
@@ -34,6 +61,10 @@ def plain(number: int) -> tuple[int, int]:
 
 def light(number: int) -> int:
     return number
+
+
+def gives(value: object) -> object:
+    return value
 
 
 def gives_odd(number: int) -> Odd:
@@ -86,6 +117,30 @@ def remembers(number: int) -> None:
 def reads_the_request(number: int) -> str:
     burn(BURN_MS)
     return REQUEST.get()
+
+
+def takes_the_lock_inside(number: int) -> list[int]:
+    def inner() -> int:
+        with LOCK:
+            return number
+
+    return [inner()]
+
+
+def counts_inside(number: int) -> None:
+    def inner() -> None:
+        global COUNT
+        COUNT += number
+
+    inner()
+
+
+def spools(number: int) -> None:
+    SPOOL.write(number)
+
+
+def fails_in_a_worker() -> None:
+    raise LookupError("warm-up")
 
 
 def takes_the_lock(number: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -36,7 +37,44 @@ def test_a_weighed_function_raises_what_it_raises() -> None:
         weighed(habits.raises, (1,), {}, Payload())
 
 
-@pytest.mark.parametrize("fn", [habits.sorts_a_copy, habits.plain, habits.ones, habits.light, len])
+def test_the_object_of_a_method_and_what_a_partial_holds_are_weighed() -> None:
+    for fn in (habits.Counter().remembers, functools.partial(habits.Counter.remembers, habits.Counter())):
+        found = Payload()
+        weighed(fn, (1,), {}, found)
+        assert found.refused == "it changes its argument"
+    found = Payload()
+    assert weighed(habits.Counter().adds, (1,), {}, found) == 1
+    assert found.refused == ""
+    weighed(functools.partial(habits.takes_anything, habits.Odd()), (), {}, found)
+    assert "cannot be pickled" in found.refused
+
+
+def test_what_is_weighed_is_what_is_packed() -> None:
+    found = Payload()
+    result = {"raw": b"x" * 1_000_000}
+    weighed(habits.gives, (result,), {}, found)
+    assert found.out_of_band == 0
+    assert found.in_band > 2_000_000 - 1_000 or "over 1 MB" in found.refused
+
+
+@pytest.mark.parametrize(
+    ("fn", "reason"),
+    [
+        (habits.Counter().counts, "it changes an attribute, count"),
+        (habits.Counter(), "it changes an attribute, count"),
+        (functools.partial(habits.Counter(), 1), "it changes an attribute, count"),
+        (habits.takes_the_lock_inside, "it uses LOCK"),
+        (habits.counts_inside, "it changes the global COUNT"),
+        (habits.spools, "it uses SPOOL"),
+    ],
+)
+def test_these_stay(fn: Any, reason: str) -> None:
+    assert bound_here(fn).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    "fn", [habits.sorts_a_copy, habits.plain, habits.ones, habits.light, habits.Counter().adds, habits.Counter, len]
+)
 def test_nothing_speaks_against_these(fn: Any) -> None:
     assert bound_here(fn) == ""
 

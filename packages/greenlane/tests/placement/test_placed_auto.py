@@ -53,8 +53,7 @@ class Auto:
     def prefer_processes(self) -> None:
         """As if the rule had said so."""
         choice = self.placement._choice(self.function)
-        choice._ran.extend([50 * MS] * 3)
-        choice._released.extend([0.0] * 3)
+        choice._ran, choice._released = (50 * MS,) * 3, (0.0,) * 3
         choice._measured_ns = time.monotonic_ns()
         choice._payload, choice._unready = Payload(in_band=1), 0
 
@@ -244,6 +243,13 @@ def test_workers_that_cannot_be_had_are_no_error(make: Any) -> None:
     for number in range(12):
         assert run(number) == (os.getpid(), number)
     assert "a function that can be imported" in run.row.reason
+
+
+@pytest.mark.slow
+def test_a_call_that_no_worker_could_begin_runs_on_the_thread(make: Any) -> None:
+    run = make(habits.plain, process_warm_up=f"{habits.__name__}:fails_in_a_worker")
+    run.prefer_processes()
+    assert run(1) == (os.getpid(), 1)
 
 
 @pytest.mark.slow

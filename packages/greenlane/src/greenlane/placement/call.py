@@ -215,6 +215,10 @@ class Call:
                 del outcome
         return outcome
 
+    def failure(self) -> BaseException | None:
+        """Give what it failed of, without taking it away; None = nothing, or not yet."""
+        return self._outcome if self.state is _FAILED else None
+
     def add_done_callback(self, callback: Callable[[Call], object]) -> None:
         """Call `callback(self)` when it ends, on the thread that ended it; at once if it has. It never raises."""
         with self._lock:

@@ -1,7 +1,8 @@
 """What a call and its result weigh when they cross to another process: found out while the call runs in this one.
 
-Arguments are pickled before the function runs and again afterwards (if that differs, the function changes what it is
-given), and so is its result. Nothing is kept; what grows beyond a limit is given up.
+Arguments, and the object of a method or a partial, are pickled before the function runs and again afterwards (if that
+differs, the function changes what it is given), and so is its result. Nothing is kept; what grows beyond a limit is
+given up.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import io
 import pickle
 import time
+import types
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from greenlane.placement.processes.parcel import raw
+from greenlane.placement.processes.parcel import call_content, result_content
 
 __all__ = ["Payload", "weighed"]
 
@@ -61,14 +63,16 @@ class _Scale(io.RawIOBase):
 
 def weighed(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], found: Payload) -> Any:
     """Run `fn(*args, **kwargs)` and give its result; `found` is filled in."""
-    before = _weight((args, kwargs), "an argument", found)
+    # Functions and classes cross by their name; anything else is pickled, and may be changed by its call.
+    own = None if isinstance(fn, types.FunctionType | type) else fn
+    before = _weight(call_content(own, args, kwargs), "an argument", found)
     result = fn(*args, **kwargs)
     if before is None:
         return result
-    after = _weight((args, kwargs), "an argument", Payload())
+    after = _weight(call_content(own, args, kwargs), "an argument", Payload())
     if after is not None and after.sum != before.sum:
         found.refused = "it changes its argument"
-    _weight(result, "its result", found)
+    _weight(result_content(result), "its result", found)
     return result
 
 
@@ -76,7 +80,7 @@ def _weight(what: Any, named: str, found: Payload) -> _Scale | None:
     """Add what something weighs; None = it cannot cross, and `found` says why."""
     scale, from_ns = _Scale(), time.thread_time_ns()
     try:
-        pickle.Pickler(scale, 5, buffer_callback=scale.buffer).dump(_lifted(what))
+        pickle.Pickler(scale, 5, buffer_callback=scale.buffer).dump(what)
     except _TooMuchError:
         found.refused = f"{named} is over {_MOST_IN_BAND >> 20} MB pickled"
     except Exception as error:
@@ -87,10 +91,3 @@ def _weight(what: Any, named: str, found: Payload) -> _Scale | None:
         found.pickling_ns += time.thread_time_ns() - from_ns
         return scale
     return None
-
-
-def _lifted(what: Any) -> Any:
-    """Take raw bytes out: they cross as they lie."""
-    if type(what) is tuple:
-        return tuple([_lifted(each) for each in what])
-    return {key: raw(value) for key, value in what.items()} if type(what) is dict else raw(what)

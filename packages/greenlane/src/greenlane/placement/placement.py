@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import time
+import types
 from collections.abc import Callable, Mapping
 from types import CoroutineType, GeneratorType
 from typing import Any, Final
@@ -151,6 +152,7 @@ class Placement:
             wait = on_thread.wait if hub is None else functools.partial(on_hub.wait, hub=hub)
             try:
                 wait(executor, call)
+                _raise_unbegun(call)
             except BaseException as error:
                 call = self._again(call, error)
                 wait(self.lane, call)
@@ -239,6 +241,7 @@ class Placement:
             else:
                 try:
                     await on_loop.wait(executor, call, loop)
+                    _raise_unbegun(call)
                 except BaseException as error:
                     call = self._again(call, error)
                     await on_loop.wait(self.lane, call, loop)
@@ -291,10 +294,10 @@ class Placement:
         return executor
 
     def _again(self, call: Call, error: BaseException) -> Call:
-        """Give a call for the lane in the place of one that could not even be sent; else raise why."""
+        """Give a call for the lane in the place of one that never began in a process; else raise why."""
         cost = call.cost
-        unsent = isinstance(error, PlacementError | Overloaded) and not call.begun_ns
-        if not unsent or cost is None or cost.choice.pin != AUTO or cost.place != "process":
+        unsent = isinstance(error, PlacementError | Overloaded | _UnbegunError) and not call.begun_ns
+        if not unsent or not _may_stay(cost):
             raise error
         if isinstance(error, PlacementError):
             cost.choice.refuse(error)
@@ -339,9 +342,9 @@ class Placement:
         key = (function.name, pin)
         with self._lock:
             found = self._choices.get(key)
-            if found is None:
+            if found is None or not _is_same(found.function.fn, function.fn):
                 found = Choice(function, pin, self._rule)
-                if len(self._choices) < self._most_names:
+                if key in self._choices or len(self._choices) < self._most_names:
                     self._choices[key] = found
         return found
 
@@ -486,6 +489,29 @@ class Placement:
 
 def _none(name: str) -> Executor:
     raise PlacementError("place a function", name="placement", value=name, rule="one that there is here")
+
+
+class _UnbegunError(Exception):
+    """A call that may run here failed before a process had begun it."""
+
+
+def _may_stay(cost: Cost | None) -> bool:
+    """Whether a call was sent to a process by choice alone."""
+    return cost is not None and cost.choice.pin == AUTO and cost.place == "process"
+
+
+def _raise_unbegun(call: Call) -> None:
+    if call.begun_ns or call.state is not State.FAILED or not _may_stay(call.cost):
+        return
+    if isinstance(call.failure(), WorkerDied | OSError):
+        raise _UnbegunError
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Whether what is known of one function holds for another of its name: one made again of the same code, too."""
+    if isinstance(one, types.FunctionType) and isinstance(other, types.FunctionType):
+        return one.__code__ is other.__code__
+    return one is other
 
 
 def _entered(running: Inline, due_ns: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:

@@ -17,8 +17,7 @@ import os
 import time
 import types
 import warnings
-from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
 
 from greenlane._native import CallProfile
@@ -50,7 +49,17 @@ _RECENT: Final = 8
 #: Pickling this much takes a loop a millisecond.
 _MUCH_BYTES: Final = 256 << 10
 #: Modules whose objects another process has not: locks, sockets, open files, queues.
-_PROCESS_OWN: Final = ("_thread", "threading", "_threading_local", "asyncio", "socket", "_io", "queue", "_queue")
+_PROCESS_OWN: Final = (
+    "_thread",
+    "threading",
+    "_threading_local",
+    "asyncio",
+    "socket",
+    "_io",
+    "queue",
+    "_queue",
+    "tempfile",
+)
 
 
 class Cost:
@@ -101,10 +110,10 @@ class Choice:
         self._profile = CallProfile(**vars(rule))
         self._may_inline = function.mark != "heavy"
         self._measured_ns = 0
-        # Of the measured calls, and of those that ran in a process.
-        self._ran: deque[int] = deque(maxlen=_MEASURED)
-        self._released: deque[float] = deque(maxlen=_MEASURED)
-        self._there: deque[int] = deque(maxlen=_RECENT)
+        # Of the measured calls, and of those that ran in a process. Replaced, never changed: other threads read them.
+        self._ran: tuple[int, ...] = ()
+        self._released: tuple[float, ...] = ()
+        self._there: tuple[int, ...] = ()
         self._payload: Payload | None = None
         self._refused = ""
         self._warned = False
@@ -180,15 +189,15 @@ class Choice:
         if cost.payload is not None:
             self._payload, self._refused = cost.payload, cost.payload.refused or self._refused
         if cost.measures:
-            self._ran.append(ran_ns)
+            self._ran = (*self._ran, ran_ns)[-_MEASURED:]
             if cost.released_frac is not None:
-                self._released.append(cost.released_frac)
+                self._released = (*self._released, cost.released_frac)[-_MEASURED:]
             sleeps = cost.cpu_ns * _LEAST_CPU < ran_ns
             most = _MOST_SLEEPERS if sleeps else len(os.sched_getaffinity(0))
             self.width = most if self._stays() else 1
         if cost.place in ("process", "cluster"):
             self._warn_of(call.in_band)
-            self._there.append(ran_ns)
+            self._there = (*self._there, ran_ns)[-_RECENT:]
             if len(self._there) == _RECENT and self.pin == AUTO and _median(self._there) > _SLOWER * _median(self._ran):
                 self._refused = f"it takes {_ms(_median(self._there))} there"
 
@@ -267,24 +276,40 @@ def bound_here(fn: Any) -> str:
 
     What it calls is not read. It may be wrong on the side of staying.
     """
-    if not isinstance(fn, types.FunctionType):
-        return ""
-    if fn.__closure__:
+    fn = plain(fn)
+    body = fn
+    if not isinstance(fn, types.FunctionType):  # a method, or an object that can be called
+        body = getattr(fn, "__func__", None) or type(fn).__call__
+        if not isinstance(body, types.FunctionType):
+            return ""
+        if changed := _changed(body.__code__, "ATTR"):
+            return f"it changes an attribute, {changed}"
+    elif fn.__closure__:
         return "it is a closure: it uses " + ", ".join(fn.__code__.co_freevars)
-    if changed := _changed_global(fn.__code__):
+    if changed := _changed(body.__code__, "GLOBAL"):
         return f"it changes the global {changed}"
-    for name in fn.__code__.co_names:
-        kind = type(fn.__globals__.get(name))
-        module = kind.__module__.partition(".")[0]
-        if module in _PROCESS_OWN or kind.__qualname__ in ("ContextVar", "LocalProxy"):
+    for name in (name for code in _codes(body.__code__) for name in code.co_names):
+        kind = type(body.__globals__.get(name))
+        modules = {str(base.__module__).partition(".")[0] for base in kind.__mro__}
+        if not modules.isdisjoint(_PROCESS_OWN) or kind.__qualname__ in ("ContextVar", "LocalProxy"):
             return f"it uses {name}, which belongs to this process"
     return ""
 
 
-def _changed_global(code: types.CodeType) -> str:
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Give a function's code and that of what it defines."""
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            yield from _codes(each)
+
+
+def _changed(code: types.CodeType, what: str) -> str:
+    """Name a GLOBAL or an ATTR that a function, or one that it defines, stores or deletes; "" = none."""
     import dis  # Not with every program: 10 ms.
 
-    found = (each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"))
+    changes = (f"STORE_{what}", f"DELETE_{what}")
+    found = (each.argval for part in _codes(code) for each in dis.get_instructions(part) if each.opname in changes)
     return next(found, "")
 
 

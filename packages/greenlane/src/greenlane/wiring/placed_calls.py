@@ -72,8 +72,8 @@ def placed(fn: Callable[..., Any] | None = None, /, *, placement: PlacementName 
     """Run each call of a function where it costs least: inline, on the native thread, or in a worker process.
 
     On asyncio and uvloop a call gives an awaitable, elsewhere the result, as with `greenlane.run`. The place is chosen
-    by measurement: other places are tried now and then, within a budget. It may be another process, so the function
-    should use only its arguments and return its result.
+    by measurement of its first calls, which run on the native thread. It may be another process, so the function should
+    use only its arguments and return its result.
 
     Args:
         fn: the function.

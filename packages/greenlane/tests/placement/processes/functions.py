@@ -53,6 +53,17 @@ def write_into(array: Any) -> float:
     return float(array[0])
 
 
+def fork_a_reader(array: Any, go: Path, told: Path) -> None:
+    """Leave a child that tells an element when it is let go."""
+    if os.fork() == 0:
+        until = time.monotonic() + 30
+        while not go.exists() and time.monotonic() < until:
+            time.sleep(0.002)
+        told.with_suffix(".new").write_text(str(int(array[1000])))
+        told.with_suffix(".new").rename(told)
+        os._exit(0)
+
+
 def keep(array: Any, part: slice) -> int:
     """Keep a view beyond the call."""
     KEPT.append(array[part])

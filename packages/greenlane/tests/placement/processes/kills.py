@@ -187,7 +187,8 @@ class Kills:
         while self.goes_on():
             time.sleep(choice.uniform(0, 1.5))
             # Those that only start seldom: else none would ever be ready.
-            if pids := workers() if choice.random() < 0.1 else [worker.pid for worker in self.executor.workers()]:
+            ready = [worker.pid for worker in self.executor.workers() if worker.ready_s]
+            if pids := workers() if choice.random() < 0.1 else ready:
                 send(choice.choice(pids), signal.SIGKILL)
                 self.count("kills")
 

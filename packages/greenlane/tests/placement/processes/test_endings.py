@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 from tests.lanes.burners import until
 from tests.placement.processes import functions
 from tests.placement.processes.conftest import Make
-from tests.placement.processes.running import LONGEST_S, is_alive, run
+from tests.placement.processes.running import LONGEST_S, appears, is_alive, run
 
 from greenlane.placement.processes.executor import ProcessExecutor
 from tests.fixtures import RunPython, StartProcess
@@ -141,3 +142,32 @@ def test_a_forked_childs_end_does_the_parents_workers_no_harm(executor: ProcessE
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert run(executor, functions.pid) == before
+
+
+def test_what_a_placed_function_forks_keeps_its_arguments(executor: ProcessExecutor, tmp_path: Path) -> None:
+    go, told = tmp_path / "go", tmp_path / "told"
+    run(executor, functions.fork_a_reader, functions.arange(250_000), go, told)
+    for number in range(4):
+        run(executor, functions.same, functions.filled(250_000, number))
+    go.touch()
+    appears(told)
+    assert told.read_text() == "1000"
+
+
+def test_an_answer_that_cannot_be_read_fails_its_call_and_no_other(run_python: RunPython) -> None:
+    source = program("""
+        import resource
+        executor = ProcessExecutor(ProcessOptions(workers=1))
+        run(executor, functions.pid)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        try:
+            run(executor, functions.arange, 250_000)
+        except Exception as error:
+            print(type(error).__name__, repr(error.__cause__))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        print(len(run(executor, functions.arange, 250_000)))
+        executor.close(5)
+    """)
+    done = run_python(source)
+    assert done.stdout == "WorkerDied OSError(24, 'Too many open files')\n250000\n"

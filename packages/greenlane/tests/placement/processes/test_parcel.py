@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from greenlane.errors import PlacementError
 from greenlane.placement.processes.parcel import Parcel, pack, pack_call, unpack
 
 LARGE = b"x" * (64 << 10)
@@ -76,3 +77,11 @@ def test_an_array_costs_some_bytes_of_pickle_and_its_memory_none() -> None:
     assert call.out_of_band_bytes == 240_000
     assert not call.names_main
     assert pack_call("__main__:function:0", (), {}, "function").names_main
+
+
+@pytest.mark.parametrize(
+    "view", [memoryview(b"12345678").cast("d"), memoryview(b"1234").cast("B", (2, 2)), memoryview(b"1234")[::2]]
+)
+def test_a_memoryview_that_would_lose_its_form_is_refused(view: Any) -> None:
+    with pytest.raises(PlacementError, match=r"cannot pickle .?memoryview"):
+        pack_call(len, (view,), {}, "len")

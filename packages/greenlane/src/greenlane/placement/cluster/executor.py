@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import os
 import pickle
-import posix  # gevent replaces what `os` has of it
 import signal
 import sys
 from typing import Final
@@ -23,7 +22,7 @@ from greenlane.placement.processes.messages import LOST, End, Message, Page, sen
 from greenlane.placement.processes.names import main_module
 from greenlane.placement.processes.options import ProcessOptions
 from greenlane.placement.processes.parcel import unpack
-from greenlane.placement.processes.worker import Order, Worker, readable
+from greenlane.placement.processes.worker import Order, Worker, exit_status, readable
 from greenlane.threads.unpatched import RLock
 
 __all__ = ["RayExecutor"]
@@ -147,8 +146,7 @@ class _Bridge:
         """Wait for its end: gives its exit status; None = unknown."""
         with self._reaping:
             if self.pidfd >= 0:
-                with contextlib.suppress(ChildProcessError):  # somebody else in this process has taken it
-                    self._code = os.waitstatus_to_exitcode(posix.waitpid(self.pid, 0)[1])
+                self._code = exit_status(self.pidfd)
                 self.forget()
             return self._code
 

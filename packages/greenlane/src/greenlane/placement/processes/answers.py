@@ -63,7 +63,7 @@ def raised(sent: tuple[bytes, str, str, str]) -> BaseException:
     if pickled:
         try:
             error = pickle.loads(pickled)
-        except Exception as problem:
+        except BaseException as problem:
             reason = f"{type(problem).__name__}: {problem}"
     if not isinstance(error, BaseException):
         error = PlacementError(
@@ -76,7 +76,7 @@ def raised(sent: tuple[bytes, str, str, str]) -> BaseException:
     return made
 
 
-def unreadable(attempted: str, name: str, error: Exception) -> PlacementError:
+def unreadable(attempted: str, name: str, error: BaseException) -> PlacementError:
     """Say that the result of the function `name` came, and cannot be unpickled here."""
     rule = f"one that can be unpickled here ({type(error).__name__}: {error})"
     hint = "give back plain values, arrays or bytes"

@@ -64,6 +64,8 @@ def _show_itself() -> None:
 class _Child:
     def __init__(self, end: End, page: Page) -> None:
         self._end, self._page = end, page
+        # What a placed function forks has its arguments.
+        os.register_at_fork(before=end.incoming.share)
         start = end.receive()
         if start is None:
             raise BrokenPipeError

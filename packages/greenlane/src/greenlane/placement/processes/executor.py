@@ -20,7 +20,7 @@ import weakref
 from collections import deque
 from typing import Final
 
-from greenlane.errors import Overloaded, PlacementError
+from greenlane.errors import Overloaded, PlacementError, WorkerDied
 from greenlane.placement import Call, ExecutorStats, State
 from greenlane.placement.processes import inside
 from greenlane.placement.processes.answers import raised, unreadable
@@ -33,6 +33,8 @@ from greenlane.threads.unpatched import RLock
 
 __all__ = ["ProcessExecutor", "ProcessStats"]
 
+# A call whose worker was gone this often before it had begun fails: something is wrong with them all.
+_MOST_RETURNS: Final = 3
 _call_ids: Final = itertools.count(1)
 _all: Final[weakref.WeakSet[ProcessExecutor]] = weakref.WeakSet()
 
@@ -81,27 +83,37 @@ class ProcessExecutor:
         name = call.name or getattr(call.fn, "__qualname__", "") or repr(call.fn)
         parcel = pack_call(shipped(call.fn), call.args, call.kwargs, name)
         parcel.check_size(MOST_BYTES, name)
-        order, worker = Order(call, parcel, name, next(_call_ids)), None
-        with self._lock:
-            if self.closed:
-                raise _closed_error()
-            if not self._keepers:
-                self._keepers = [Keeper(self) for _ in range(self.options.worker_count)]
-            if self._idle:
-                worker = self._idle.pop()
-            elif len(self._queue) >= self.options.queue:
-                self._shed += 1
-                raise Overloaded(
-                    "place a call in a worker process", name="queue", value=self.options.queue,
-                    rule="fewer calls waiting", hint="try later, shed load earlier, or add workers",
-                )  # fmt: skip
-            else:
-                self._queue.append(order)
-            self._orders[order.call_id] = order
-        call.ticket = order.call_id
-        call.add_done_callback(self._call_ended)
-        if worker is not None:
-            self._hand(worker, order)
+        order = Order(call, parcel, name, next(_call_ids))
+        worker: Worker | None = None
+        try:
+            with self._lock:
+                if self.closed:
+                    raise _closed_error()
+                if not self._keepers:
+                    self._keepers = [Keeper(self) for _ in range(self.options.worker_count)]
+                if not self._idle and len(self._queue) >= self.options.queue:
+                    self._shed += 1
+                    raise Overloaded(
+                        "place a call in a worker process", name="queue", value=self.options.queue,
+                        rule="fewer calls waiting", hint="try later, shed load earlier, or add workers",
+                    )  # fmt: skip
+                call.ticket = order.call_id
+                self._orders[order.call_id] = order
+                if self._idle:
+                    worker = self._idle[-1]
+                    del self._idle[-1]
+                else:
+                    self._queue.append(order)
+            call.add_done_callback(self._call_ended)
+            if worker is not None:
+                self._hand(worker, order)
+        except BaseException:  # a signal's handler raises: nobody waits for the call
+            if worker is not None:
+                worker.kill()
+            if call.ticket:
+                call.cancel()
+                self._call_ended(call)
+            raise
 
     def cancel(self, call: Call) -> bool:
         """See `Executor`."""
@@ -154,17 +166,27 @@ class ProcessExecutor:
 
     def _hand(self, worker: Worker, order: Order | None) -> None:
         """Give a worker, which is ours alone, the order or the next that can still begin; else it is idle."""
-        while order is not None and not self._give(worker, order):
-            order = self._next(worker)
+        try:
+            while order is not None and not self._give(worker, order):
+                order = self._next(worker)
+        except BaseException:  # of a signal's handler, perhaps, on a caller's thread
+            worker.kill()
+            if order is not None and order.worker is not worker:
+                self.put_back(order, _gone(worker, order))
+            raise
 
     def _give(self, worker: Worker, order: Order) -> bool:
         """False = the order has ended, the worker is still ours."""
         call = order.call
         if not (call.state is State.RUNNING if order.begun else call.begin()):
             return False
-        order.begun, order.worker = True, worker
         call.in_band, call.out_of_band = len(order.parcel.pickle), order.parcel.out_of_band_bytes
+        order.begun, order.worker = True, worker
         worker.order = order
+        with self._lock:  # its caller may have left since it began
+            if call.state is not State.RUNNING and worker.order is order:
+                order.left_s = order.left_s or time.monotonic()
+                worker.page.cancelled = order.call_id
         try:
             worker.send(order)
         except OSError as error:
@@ -172,12 +194,10 @@ class ProcessExecutor:
                 return True  # It has died, and its keeper was faster.
             if isinstance(error, BrokenPipeError):
                 worker.kill()
-                self.put_back(order)
+                self.put_back(order, _gone(worker, order))
                 return True
             order.fail(error)  # no memory file could be made
             return False
-        if call.state is not State.RUNNING:
-            worker.page.cancelled = order.call_id
         return True
 
     def _next(self, worker: Worker) -> Order | None:
@@ -240,7 +260,7 @@ class ProcessExecutor:
         call.out_of_band += sum(map(len, message.buffers))
         try:
             outcome = unpack(message.text, message.buffers)
-        except Exception as error:
+        except BaseException as error:  # whatever it raises: this thread must live
             order.fail(unreadable("read a result from a worker process", order.name, error))
             return
         message.buffers.clear()
@@ -249,8 +269,12 @@ class ProcessExecutor:
         else:
             order.fail(raised(outcome))
 
-    def put_back(self, order: Order) -> None:
-        """Run an order that its worker had not begun: first of all."""
+    def put_back(self, order: Order, died: WorkerDied) -> None:
+        """Run an order that its worker had not begun: first of all; after some such, fail it."""
+        order.returns += 1
+        if order.returns >= _MOST_RETURNS:
+            order.fail(died)
+            return
         with self._lock:
             worker = self._idle.pop() if self._idle else None
             if worker is None:
@@ -259,9 +283,9 @@ class ProcessExecutor:
             self._hand(worker, order)
 
     def fail_waiting(self, error: BaseException) -> None:
-        """Nobody is there to run what waits, unless another worker is ready."""
+        """Fail what waits, if no keeper can start a worker."""
         with self._lock:
-            if any(keeper.worker is not None and keeper.worker.ready_s for keeper in self._keepers):
+            if not all(keeper.failed for keeper in self._keepers):
                 return
             orders = list(self._queue)
             self._queue.clear()
@@ -281,6 +305,12 @@ class ProcessExecutor:
         self.closed = closed
         for worker in workers:
             worker.forget()
+
+
+def _gone(worker: Worker, order: Order) -> WorkerDied:
+    attempted, ended = f"run {order.name} {worker.where}", "ended before it had begun"
+    hint = "look at what workers say on stderr"
+    return WorkerDied(attempted, pid=worker.pid, code=None, ended=ended, hint=hint)
 
 
 def _closed_error() -> PlacementError:

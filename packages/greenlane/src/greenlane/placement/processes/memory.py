@@ -110,7 +110,8 @@ class Incoming:
     def __init__(self) -> None:
         self._slots: dict[int, _Slot] = {}
         self._seen: set[int] = set()
-        self._shared = False
+        # How often this process forked, and of how many forks the other side knows.
+        self._forks = self._told_forks = 0
 
     def add(self, number: int, fd: int) -> None:
         """Map a new slot; its descriptor is closed."""
@@ -132,14 +133,18 @@ class Incoming:
         """Give the slots that nothing looks into now; see `Outgoing.free`."""
         if not self._seen:
             return []
-        gone = [number for number in self._seen if self._shared or self._slots[number].is_alone()]
-        if self._shared:
-            for number in gone:
-                del self._slots[number]  # the views keep its memory
+        forks = -1
+        while forks != self._forks:  # again if another thread has forked meanwhile
+            forks = self._forks
+            shared = forks != self._told_forks
+            gone = [number for number in self._seen if shared or self._slots[number].is_alone()]
+        self._told_forks = forks
         self._seen.difference_update(gone)
-        gone = [-1 - number for number in gone] if self._shared else gone
-        self._shared = False
-        return gone
+        if not shared:
+            return gone
+        for number in gone:
+            del self._slots[number]  # the views keep its memory
+        return [-1 - number for number in gone]
 
     def drop(self, numbers: Iterable[int]) -> None:
         """Forget slots."""
@@ -148,7 +153,7 @@ class Incoming:
 
     def share(self) -> None:
         """Let a forked child have what its copies of our views look into: it is not filled again."""
-        self._shared = True
+        self._forks += 1
 
 
 class _Slot:

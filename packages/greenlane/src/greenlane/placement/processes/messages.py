@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _socket  # gevent replaces what `socket` has of it
 import contextlib
+import errno
 import mmap
 import os
 import struct
@@ -97,13 +98,15 @@ class End:
     def receive(self) -> Message | None:
         """Wait for a message; None = the other side is gone. Raises OSError if it cannot be read."""
         try:
-            length, rights, _, _ = self._socket.recvmsg_into(
+            length, rights, flags, _ = self._socket.recvmsg_into(
                 [self._data], _socket.CMSG_SPACE(_FD.size), _socket.MSG_CMSG_CLOEXEC
             )
         except ConnectionResetError:
             return None
         if not length:
             return None
+        if flags & _socket.MSG_CTRUNC:  # the kernel had no number for the descriptor beside it
+            raise OSError(errno.EMFILE, "Too many open files")
         data = self._data
         kind, names_main, call_id, ns, slot, freed, dropped, count = _HEAD.unpack_from(data)
         if rights:

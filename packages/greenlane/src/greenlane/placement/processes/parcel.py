@@ -1,8 +1,8 @@
 """What crosses to another process: a pickle, and beside it the buffers that need no pickling (protocol 5).
 
 numpy arrays, Arrow columns and pandas blocks give their memory themselves. Whole arguments and results (and members of
-a tuple that is a result) that are `bytes` or `bytearray` of some size, or `memoryview`, are wrapped, and give theirs.
-A memoryview arrives as one: JSON or records are parsed where they lie. bytes are copied once more at arrival.
+a tuple that is a result) that are `bytes` or `bytearray` of some size, or `memoryview` of bytes, are wrapped, and give
+theirs. A memoryview arrives as one: JSON or records are parsed where they lie. bytes are copied once more at arrival.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from greenlane.errors import PlacementError
 
-__all__ = ["MOST_BYTES", "Parcel", "pack", "pack_call", "raw", "unpack"]
+__all__ = ["MOST_BYTES", "Parcel", "call_content", "pack", "pack_call", "result_content", "unpack"]
 
 #: Largest payload, either way. Arbitrary: a mistake rather than a call.
 MOST_BYTES: Final = 1 << 30
@@ -61,7 +61,7 @@ class _Raw:
 
 def pack(result: object) -> Parcel:
     """Pack what a function gave; buffers are referred to, not copied. Raises whatever the pickling raises."""
-    return _parcel(tuple([raw(each) for each in result]) if type(result) is tuple else raw(result))
+    return _parcel(result_content(result))
 
 
 def pack_call(fn: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> Parcel:
@@ -71,8 +71,7 @@ def pack_call(fn: object, args: tuple[Any, ...], kwargs: Mapping[str, Any], name
         PlacementError: an argument cannot be pickled.
     """
     try:
-        named = {key: raw(value) for key, value in kwargs.items()} if kwargs else {}
-        parcel = _parcel((fn, [raw(value) for value in args], named))
+        parcel = _parcel(call_content(fn, args, kwargs))
     except Exception as error:
         raise PlacementError(
             "send a call to a worker process", name="function", value=name,
@@ -88,10 +87,23 @@ def unpack(text: Any, buffers: Sequence[Any]) -> Any:
     return pickle.loads(text, buffers=buffers)
 
 
-def raw(value: Any) -> Any:
-    """Give what stands for bytes of some size, or a memoryview, in a pickle; anything else as it is."""
+def call_content(fn: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """Give what is pickled of a call."""
+    return fn, [_raw(value) for value in args], {key: _raw(value) for key, value in kwargs.items()}
+
+
+def result_content(result: object) -> Any:
+    """Give what is pickled of a result."""
+    return tuple([_raw(each) for each in result]) if type(result) is tuple else _raw(result)
+
+
+def _raw(value: Any) -> Any:
+    """Give what stands for bytes of some size, or a memoryview of bytes, in a pickle; anything else as it is."""
     kind = type(value)
-    is_raw = kind is memoryview or (kind in (bytes, bytearray) and len(value) >= _SMALL_BYTES)
+    if kind is memoryview:
+        is_raw = value.format == "B" and value.ndim == 1 and value.c_contiguous
+    else:
+        is_raw = kind in (bytes, bytearray) and len(value) >= _SMALL_BYTES
     return _Raw(value) if is_raw else value
 
 

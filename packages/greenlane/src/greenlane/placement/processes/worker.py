@@ -24,16 +24,17 @@ from greenlane.placement.processes.parcel import Parcel, unpack
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import allocate_lock, poll, start_new_thread
 
-__all__ = ["Keeper", "Order", "ProcessWorker", "Worker", "readable"]
+__all__ = ["Keeper", "Order", "ProcessWorker", "Worker", "exit_status", "readable"]
 
 _MODULE: Final = "greenlane.placement.processes.child"
 # What is the parent's alone: a worker has no jobs to record, and no permits to show.
 _PARENTS: Final = ("GREENLANE_RECORD_FOLDER", "GREENLANE_CONTROL_DIR")
 # Arbitrary: faulthandler's first lines say which signal and where.
 _CRASH_BYTES: Final = 4096
-# A worker that lived this long, or answered this many calls, was healthy: the next need not die too.
+# A worker that lived this long, or answered this many calls, was healthy: the next need not die too. So was one that we
+# ended, since its caller had left.
 _WELL_S: Final = 5.0
-_WELL_CALLS: Final = 10
+_WELL_CALLS: Final = 1
 # The second start after two quick deaths waits this long, the next twice as long, to the most. Arbitrary: a worker that
 # dies of its start costs some 0.1 s of CPU.
 _FIRST_PAUSE_S: Final = 0.05
@@ -56,6 +57,8 @@ class Order:
     call_id: int
     # Given to a worker, at least once.
     begun: bool = False
+    # How often its worker was gone before it had begun it.
+    returns: int = 0
     # To which.
     worker: Worker | None = None
     # When its caller left although it runs, monotonic; 0 = it has not.
@@ -102,6 +105,8 @@ class Worker:
         self._waiting.register(pidfd, select.POLLIN)
         # When it was ready; 0 = not yet.
         self.ready_s = 0.0
+        # How long it was waited for in vain; 0 = it was not.
+        self.late_s = 0.0
         # What it runs; under the executor's lock.
         self.order: Order | None = None
         self.calls = 0
@@ -144,7 +149,9 @@ class Worker:
         """Say why it could not start; `cause` is what it said itself."""
         attempted = "start a worker process"
         if cause is None:
-            return WorkerDied(attempted, pid=self.pid, code=code, last_line=last_line)
+            ended = f"was not ready within {self.late_s:g} s" if self.late_s else ""
+            hint = "look at what its warm-up waits for" if ended else ""
+            return WorkerDied(attempted, pid=self.pid, code=code, last_line=last_line, ended=ended, hint=hint)
         ended = f"ended, since its warm-up raised {type(cause).__name__}: {cause}"
         hint = "mend the warm-up, or leave it out"
         error = WorkerDied(attempted, pid=self.pid, code=code, last_line=last_line, ended=ended, hint=hint)
@@ -191,9 +198,7 @@ class ProcessWorker(Worker):
         """Wait for its end: gives its exit status (negative = the signal, None = unknown), and its last words."""
         if not readable(self.pidfd, _END_S):
             self.kill()
-        code: int | None = None
-        with contextlib.suppress(ChildProcessError):  # somebody else in this process has taken it
-            code = os.waitstatus_to_exitcode(posix.waitpid(self.pid, 0)[1])
+        code = exit_status(self.pidfd)
         crash = os.pread(self._crash, _CRASH_BYTES, 0).decode(errors="replace").splitlines()
         if not crash:
             return code, self.page.last_line
@@ -230,11 +235,11 @@ class Pool(Protocol):
     def settle(self, order: Order, message: Message) -> None:
         """End a call with its answer."""
 
-    def put_back(self, order: Order) -> None:
-        """Run an order that its worker had not begun."""
+    def put_back(self, order: Order, died: WorkerDied) -> None:
+        """Run an order that its worker had not begun; after some such, fail it."""
 
     def fail_waiting(self, error: BaseException) -> None:
-        """Nobody is there to run what waits, unless another worker is ready."""
+        """Fail what waits, if no keeper can start a worker."""
 
 
 class Keeper:
@@ -246,7 +251,7 @@ class Keeper:
         self._pool = pool
         self._quick_deaths = 0
         # Whether the last start has failed: then the next one waits for a call.
-        self._failed = False
+        self.failed = False
         self._bell, self._ended = allocate_lock(), allocate_lock()
         self._bell.acquire()
         self._ended.acquire()
@@ -276,7 +281,7 @@ class Keeper:
                 try:
                     self._keep_one()
                 except Exception as error:  # no process, memory or descriptor: the waiting callers get the error
-                    self._failed = True
+                    self.failed = True
                     self._pool.fail_waiting(error)
                     self._pause()
         finally:
@@ -286,38 +291,48 @@ class Keeper:
         worker = self._pool.start_worker()
         self.worker = worker
         self.starts += 1
+        problem: BaseException | None = None
+        fault: BaseException | None = None
         try:
             problem = self._greet(worker)
             if worker.ready_s:
                 self._serve(worker)
-        finally:
-            order = self._pool.take(worker)
-            asked = self._pool.closed or self._is_worn(worker)
-            if order is not None or not worker.ready_s:
-                worker.kill()
-            code, last_line = worker.reap()
-            self.worker = None
-            worker.close()
-        if order is not None and not self._pool.closed and worker.page.begun != order.call_id:
-            self._pool.put_back(order)
-        elif order is not None:
-            attempted = f"run {order.name} {worker.where}"
-            order.fail(WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_line))
+        except BaseException as error:  # what it says cannot be read: no descriptor or memory is left here
+            fault = error.with_traceback(None)  # its frames hold views
+        order = self._pool.take(worker)
+        asked = self._pool.closed or (self._is_worn(worker) and fault is None)
+        if order is not None or not worker.ready_s or fault is not None:
+            worker.kill()
+        code, last_line = worker.reap()
+        self.worker = None
+        worker.close()
+        if order is not None:
+            died = _died(worker, order, code, last_line, fault)
+            if not self._pool.closed and worker.page.begun != order.call_id:
+                self._pool.put_back(order, died)
+            else:
+                order.fail(died)
         if not asked:
             self.deaths += 1
-            self._failed = not worker.ready_s
-            if self._failed:
-                self._pool.fail_waiting(worker.not_started(code, last_line, problem))
-            if worker.calls >= _WELL_CALLS or (worker.ready_s and time.monotonic() - worker.ready_s > _WELL_S):
+            self.failed = not worker.ready_s
+            if self.failed:
+                self._pool.fail_waiting(worker.not_started(code, last_line, problem) if fault is None else fault)
+            lived_s = time.monotonic() - worker.ready_s if worker.ready_s else 0.0
+            if worker.calls >= _WELL_CALLS or lived_s > _WELL_S or (order is not None and order.left_s):
                 self._quick_deaths = 0
             self._pause()
 
     def _greet(self, worker: Worker) -> BaseException | None:
         """Wait until it is ready; gives what its warm-up raised."""
-        message = None if self._pool.closed else worker.says(self._pool.options.start_timeout_s)
+        within_s, from_s = self._pool.options.start_timeout_s, time.monotonic()
+        message = None if self._pool.closed else worker.says(within_s)
         if message is not None and message.kind != READY:
             return raised(unpack(message.text, message.buffers))
-        worker.ready_s = 0.0 if message is None else time.monotonic()
+        if message is not None:
+            worker.ready_s = time.monotonic()
+            self.failed = False
+        elif time.monotonic() - from_s >= within_s:
+            worker.late_s = within_s
         return None
 
     def _serve(self, worker: Worker) -> None:
@@ -328,28 +343,28 @@ class Keeper:
             order = pool.take(worker)
             worker.calls += 1
             worn = self._is_worn(worker)
-            if worn:
-                worker.end.hang_up()
-            else:
-                pool.hand_next(worker)
-            if order is not None:
-                pool.settle(order, message)
+            try:
+                if worn:
+                    worker.end.hang_up()
+                else:
+                    pool.hand_next(worker)
+            finally:
+                if order is not None:
+                    pool.settle(order, message)
             del message, order  # Views of the result are the caller's alone.
             if worn:
                 return
 
     def _heard(self, worker: Worker) -> Message | None:
-        """Wait for an answer; None = it is gone, or is to go."""
+        """Wait for an answer; None = it is gone, or is to go. Raises OSError: it cannot be read."""
         grace_s = self._pool.options.kill_after_s
-        with contextlib.suppress(OSError):
-            while True:
-                message = worker.says(grace_s / 4 if grace_s else None)
-                order = worker.order
-                if message is not None or not grace_s or worker.has_ended():
-                    return message
-                if order is not None and order.left_s and time.monotonic() > order.left_s + grace_s:
-                    return None
-        return None
+        while True:
+            message = worker.says(grace_s / 4 if grace_s else None)
+            order = worker.order
+            if message is not None or not grace_s or worker.has_ended():
+                return message
+            if order is not None and order.left_s and time.monotonic() > order.left_s + grace_s:
+                return None
 
     def _is_worn(self, worker: Worker) -> bool:
         most = self._pool.options.max_calls
@@ -360,8 +375,19 @@ class Keeper:
         if self._quick_deaths and not self._pool.closed:
             self._bell.acquire(timeout=min(_FIRST_PAUSE_S * 2.0 ** (self._quick_deaths - 1), _LONGEST_PAUSE_S))
         self._quick_deaths = min(self._quick_deaths + 1, 16)
-        while self._failed and not self._pool.closed and not self._pool.is_wanted():
+        while self.failed and not self._pool.closed and not self._pool.is_wanted():
             self._bell.acquire(timeout=_LOOK_S)
+
+
+def exit_status(pidfd: int) -> int | None:
+    """Wait for a child's end: gives its exit status, negative = the signal; None = other code has taken it."""
+    try:
+        end = posix.waitid(posix.P_PIDFD, pidfd, posix.WEXITED)
+    except ChildProcessError:
+        return None
+    if end is None:
+        return None
+    return end.si_status if end.si_code == posix.CLD_EXITED else -end.si_status
 
 
 def readable(fd: int, seconds: float) -> bool:
@@ -369,3 +395,13 @@ def readable(fd: int, seconds: float) -> bool:
     waiting = poll()
     waiting.register(fd, select.POLLIN)
     return bool(waiting.poll(seconds * 1000))
+
+
+def _died(worker: Worker, order: Order, code: int | None, last_line: str, fault: BaseException | None) -> WorkerDied:
+    attempted, ended, hint = f"run {order.name} {worker.where}", "", ""
+    if fault is not None:
+        ended = f"was ended, since this process could not go on with it ({type(fault).__name__}: {fault})"
+        hint = "look at the limits of this process: open files, memory"
+    error = WorkerDied(attempted, pid=worker.pid, code=code, last_line=last_line, ended=ended, hint=hint)
+    error.__cause__ = fault
+    return error
