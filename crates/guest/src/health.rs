@@ -4,18 +4,20 @@
 //! One thread looks a few times a second, which takes the GIL. The other one answers, and never does: it gives what the
 //! last look has found, or that no look has had the GIL since.
 
+mod collections;
 mod server;
 mod siblings;
 mod status;
 
+pub use collections::CollectionTime;
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::{clock, our_threads, signals};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use server::Server;
 use status::Shared;
 use std::net::SocketAddr;
-use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::os::unix::net::SocketAddr as UnixAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
@@ -81,7 +83,8 @@ impl Health {
         }
         py.detach(|| {
             let until = Instant::now() + PATIENCE;
-            let _bell = UnixStream::connect_addr(&self.bell);
+            // Refused where so many wait that the thread is awake.
+            let _bell = siblings::connect(&self.bell);
             while !self.shared.ended.load(Ordering::Acquire) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -97,10 +100,16 @@ pub fn call_in_main_thread(call: Py<PyAny>) -> bool {
         Python::attach(|py| {
             // SAFETY: the box that was leaked below, once.
             let call = unsafe { Box::from_raw(call.cast::<Py<PyAny>>()) };
-            // What it raises is dropped: the program's hooks are the program's.
-            let _ = call.call0(py);
-        });
-        0
+            match call.call0(py) {
+                // A signal's handler has met it there, and ends the program.
+                Err(error) if !error.is_instance_of::<PyException>(py) => {
+                    error.restore(py);
+                    -1
+                }
+                // What else it raises is dropped: the program's hooks are the program's.
+                _ => 0,
+            }
+        })
     }
     let call = Box::into_raw(Box::new(call));
     // SAFETY: the interpreter calls it once, holding the GIL.
