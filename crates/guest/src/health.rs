@@ -83,7 +83,7 @@ impl Health {
         }
         py.detach(|| {
             let until = Instant::now() + PATIENCE;
-            // Refused where so many wait that the thread is awake.
+            // Refused where others wait: then the thread is awake.
             let _bell = siblings::connect(&self.bell);
             while !self.shared.ended.load(Ordering::Acquire) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));

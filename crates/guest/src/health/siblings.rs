@@ -63,7 +63,7 @@ impl Siblings {
         for pid in pids {
             match self.connect(pid) {
                 Ok(stream) => asked.push((pid, stream, String::new())),
-                // So many wait for its answer. One that never gave one may be anybody's.
+                // Too many wait for its answer already. One that never gave one may be anybody's.
                 Err(error)
                     if error.raw_os_error() == Some(libc::EAGAIN) && known.contains(&pid) =>
                 {
@@ -181,7 +181,7 @@ mod tests {
         let gone = connect(&name).unwrap_err();
         assert_eq!(gone.raw_os_error(), Some(libc::ECONNREFUSED));
         let listener = UnixListener::bind_addr(&name).unwrap();
-        // SAFETY: a descriptor of ours.
+        // SAFETY: an open descriptor, and a number.
         assert_eq!(unsafe { libc::listen(listener.as_raw_fd(), 0) }, 0);
         let first = connect(&name).unwrap();
         let full = connect(&name).unwrap_err();

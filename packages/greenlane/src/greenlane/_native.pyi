@@ -14,6 +14,7 @@ __all__ = [
     "Apart",
     "AtOnce",
     "CallProfile",
+    "CollectionTime",
     "ControlSocket",
     "Descriptor",
     "GangChoice",

@@ -188,3 +188,22 @@ def test_a_pool_is_full_while_all_its_threads_are_busy_and_work_waits() -> None:
         goes.set()
     assert found[0].text.startswith("2 of 2 threads wait for a lock at ")
     assert found[0].text.endswith(" for {for_s}; 2 waiting")
+
+
+def test_an_exit_within_a_call_of_ours_ends_the_program(run_python: Any) -> None:
+    run_python(_EXITS)
+
+
+_EXITS = """
+import sys
+from greenlane._native import call_in_main_thread
+
+def leave(): sys.exit(0)
+def fail(): raise ValueError
+
+assert call_in_main_thread(fail)
+for _ in range(100_000): pass
+assert call_in_main_thread(leave)
+for _ in range(100_000): pass
+sys.exit("it runs on")
+"""
