@@ -4,20 +4,23 @@
 //! One thread looks a few times a second, which takes the GIL. The other one answers, and never does: it gives what the
 //! last look has found, or that no look has had the GIL since.
 
+mod collections;
 mod server;
 mod siblings;
 mod status;
 
+pub use collections::CollectionTime;
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::{clock, our_threads, signals};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::prelude::*;
 use server::Server;
 use status::Shared;
 use std::net::SocketAddr;
-use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::os::unix::net::SocketAddr as UnixAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{mpsc, Arc};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// For the thread that answers to end.
@@ -29,6 +32,7 @@ pub struct Health {
     shared: Arc<Shared>,
     bell: UnixAddr,
     pid: u32,
+    looker: Thread,
 }
 
 #[pymethods]
@@ -58,12 +62,19 @@ impl Health {
         let bell = made.map_err(|_| PyRuntimeError::new_err("its thread has ended"))??;
         let theirs = Arc::clone(&shared);
         let pid = std::process::id();
-        let health = Self { shared, bell, pid };
-        if let Err(error) = start(move || look_until_over(&theirs, every_ns, &look)) {
-            health.stop(py);
-            return Err(error.into());
+        match start(move || look_until_over(&theirs, every_ns, &look)) {
+            Ok(looker) => Ok(Self {
+                shared,
+                bell,
+                pid,
+                looker,
+            }),
+            Err(error) => {
+                shared.over.store(true, Ordering::Release);
+                let _bell = siblings::connect(&bell);
+                Err(error.into())
+            }
         }
-        Ok(health)
     }
 
     fn tell(&self, ok: bool, live: bool, reason: String, threads: Vec<(i32, String)>) {
@@ -81,7 +92,9 @@ impl Health {
         }
         py.detach(|| {
             let until = Instant::now() + PATIENCE;
-            let _bell = UnixStream::connect_addr(&self.bell);
+            // Refused where others wait: then the thread is awake.
+            let _bell = siblings::connect(&self.bell);
+            self.looker.unpark();
             while !self.shared.ended.load(Ordering::Acquire) && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -97,10 +110,16 @@ pub fn call_in_main_thread(call: Py<PyAny>) -> bool {
         Python::attach(|py| {
             // SAFETY: the box that was leaked below, once.
             let call = unsafe { Box::from_raw(call.cast::<Py<PyAny>>()) };
-            // What it raises is dropped: the program's hooks are the program's.
-            let _ = call.call0(py);
-        });
-        0
+            match call.call0(py) {
+                // A signal's handler has met it there, and ends the program.
+                Err(error) if !error.is_instance_of::<PyException>(py) => {
+                    error.restore(py);
+                    -1
+                }
+                // What else it raises is dropped: the program's hooks are the program's.
+                _ => 0,
+            }
+        })
     }
     let call = Box::into_raw(Box::new(call));
     // SAFETY: the interpreter calls it once, holding the GIL.
@@ -112,7 +131,7 @@ pub fn call_in_main_thread(call: Py<PyAny>) -> bool {
     !refused
 }
 
-fn start(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+fn start(run: impl FnOnce() + Send + 'static) -> std::io::Result<Thread> {
     let thread = std::thread::Builder::new()
         .name("greenlane-health".to_owned())
         .stack_size(512 * 1024);
@@ -120,7 +139,7 @@ fn start(run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         our_threads::mark();
         run();
     };
-    signals::with_all_blocked(|| thread.spawn(run)).map(drop)
+    signals::with_all_blocked(|| thread.spawn(run)).map(|handle| handle.thread().clone())
 }
 
 fn look_until_over(shared: &Shared, every_ns: u64, look: &Py<PyAny>) {
@@ -136,6 +155,6 @@ fn look_until_over(shared: &Shared, every_ns: u64, look: &Py<PyAny>) {
             return; // The interpreter is ending.
         }
         shared.asked_ns.store(0, Ordering::Release);
-        std::thread::sleep(Duration::from_nanos(every_ns));
+        std::thread::park_timeout(Duration::from_nanos(every_ns));
     }
 }

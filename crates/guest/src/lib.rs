@@ -38,7 +38,7 @@ mod _native {
     #[pymodule_export]
     use super::gil_looks::GilLooks;
     #[pymodule_export]
-    use super::health::{call_in_main_thread, Health};
+    use super::health::{call_in_main_thread, CollectionTime, Health};
     #[pymodule_export]
     use super::listeners::{lead_to, listen_to, stop_listening, unseen_method};
     #[pymodule_export]
@@ -61,6 +61,8 @@ mod _native {
     use greenlane_permits::permits::{locks_held, Paused, Permits};
     #[pymodule_export]
     use greenlane_recorder::asyncio::Steps;
+    #[pymodule_export]
+    use greenlane_recorder::current_frames;
     #[pymodule_export]
     use greenlane_recorder::gevent::Switches;
     #[pymodule_export]

@@ -102,6 +102,16 @@ impl Drop for NoCollection {
     }
 }
 
+/// See `_native.pyi`.
+#[pyfunction]
+pub fn current_frames(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    let ask = py
+        .import(intern!(py, "sys"))?
+        .getattr(intern!(py, "_current_frames"))?;
+    let _none = NoCollection::begin(py);
+    ask.call0()
+}
+
 /// The calling thread's stack as a recording has it; None if it runs no Python.
 pub fn stack_here(py: Python<'_>) -> Option<String> {
     // SAFETY: the caller holds the GIL, so it has a state.
@@ -134,6 +144,9 @@ pub fn caller_of(py: Python<'_>, state: usize) -> Option<Caller> {
 
 /// What a name of the application's module refers to `object`, as `module.name`; None: none does.
 pub fn global_name(py: Python<'_>, object: *mut ffi::PyObject) -> Option<String> {
+    if !greenlane_interpreter::gil_enabled(py).unwrap_or(false) {
+        return None; // Other threads change the module's names meanwhile.
+    }
     let _none = NoCollection::begin(py);
     // SAFETY: with the GIL; borrowed, or null.
     let mut next = unsafe { Bound::from_borrowed_ptr_or_opt(py, ffi::PyEval_GetFrame().cast()) };

@@ -47,6 +47,7 @@ mod types;
 mod writer;
 
 pub use calls::python;
+pub use frames::current_frames;
 pub use greenlane_recording_format::event::{
     TURN_CHARGED, TURN_EXPRESS, TURN_SHARED, TURN_SKIPPED, TURN_TAKEN,
 };

@@ -169,6 +169,8 @@ pub fn waits(py: Python<'_>, lock: usize) -> Option<Wait> {
         let near = held.at.as_ref().is_some_and(|at| at.is_application);
         (held.number, (!near).then_some((held.state, held.from_ns)))
     };
+    // Without a GIL the other thread may end meanwhile, and its frames are not ours to walk.
+    let far = far.filter(|_| greenlane_interpreter::gil_enabled(py).unwrap_or(false));
     if let Some((state, from_ns)) = far {
         // A library took it, which the application called: it is there still.
         let mut at = frames::caller_of(py, state);

@@ -34,9 +34,12 @@ struct Client {
 }
 
 impl Server {
-    /// Its sockets are the calling thread's alone, where the kernel can do that.
+    /// Its sockets are the calling thread's alone: a program that closes others' would have the thread answer on its own.
     pub fn new(address: SocketAddr) -> Result<Self> {
-        descriptors::unshare_descriptors();
+        if !descriptors::unshare_descriptors() {
+            let needs = "a thread has no descriptors of its own: that takes Linux 5.9, and a filter that allows unshare and close_range";
+            return Err(Error::other(needs));
+        }
         let listener = listen(address)?;
         let siblings = Siblings::new(listener.local_addr()?)?;
         Ok(Self { listener, siblings })

@@ -14,6 +14,7 @@ __all__ = [
     "Apart",
     "AtOnce",
     "CallProfile",
+    "CollectionTime",
     "ControlSocket",
     "Descriptor",
     "GangChoice",
@@ -43,6 +44,7 @@ __all__ = [
     "calls_rescan",
     "calls_state",
     "calls_uninstall",
+    "current_frames",
     "die_with_parent",
     "gang_join",
     "gang_see",
@@ -897,6 +899,16 @@ class Steps:
         """Take note that this thread's job has waited for the thread since `from_ns`."""
 
 @final
+class CollectionTime:
+    """How long garbage was collected. Runs no bytecode: no signal's handler is called, and lost, meanwhile."""
+
+    def __new__(cls) -> CollectionTime: ...
+    def __call__(self, phase: str, _about: Mapping[str, int]) -> None:
+        """Take note of the garbage collector: a member of `gc.callbacks`."""
+
+    def spent_ns(self) -> int: ...
+
+@final
 class Health:
     """Answers over HTTP how this process is, and its siblings: those that answer at the same address for the same user.
 
@@ -934,6 +946,9 @@ class Health:
 
     def stop(self) -> None:
         """Stop listening, and looking soon after; waits for an answer under way. In a forked child nothing happens."""
+
+def current_frames() -> dict[int, FrameType]:
+    """Give `sys._current_frames()`, which must not collect garbage: CPython before 3.11.12 can deadlock (gh-106883)."""
 
 def die_with_parent(parent: int) -> bool:
     """Ask the kernel to kill this process when the thread that started it ends. False = `parent` is not its parent."""

@@ -54,6 +54,45 @@ greenlane.health(os.environ["HEALTH"])
 """
 
 
+_POOLS = """
+import concurrent.futures, multiprocessing, os, sys
+import greenlane
+
+address = "127.0.0.1:" + sys.argv[1]
+greenlane.health(address)
+
+def threads():
+    return sum("greenlane" in open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task"))
+
+def again():
+    before = threads()
+    greenlane.health(address)
+    return before + threads()
+
+if __name__ == "__main__":
+    for method in ("fork", "spawn"):
+        context = multiprocessing.get_context(method)
+        with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+            print(pool.submit(again).result())
+        with context.Pool(1) as pool:
+            print(pool.apply(again))
+    print(threads())
+"""
+_FORKS = """
+import os
+import greenlane
+
+greenlane.health(os.environ["HEALTH"])
+
+def application(environ, start_response):
+    if (pid := os.fork()) == 0:
+        names = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
+        os._exit(sum("greenlane" in name for name in names))
+    start_response("200 OK", [])
+    return [str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode()]
+"""
+
+
 def pids_once(port: int, wanted: Callable[[int, dict[str, Any]], bool]) -> list[int]:
     """The processes of the answer once it is as wanted."""
     until, told = time.monotonic() + 30, ""
@@ -90,6 +129,36 @@ def test_workers_answer_for_each_other(preload: bool, free_ports: Callable[[], i
     with stopped(pids[0]):
         silent = "1 of 2 processes: the process does not answer"
         pids_once(health, lambda status, told: status == 200 and told["reason"].startswith(silent))
+
+
+def test_workers_of_uvicorn_answer(free_ports: Callable[[], int], start_process: Any) -> None:
+    port, health = free_ports(), free_ports()
+    command = [sys.executable, "-m", "uvicorn", "--workers", "2", "--port", str(port), "troubled:asgi"]
+    environment = {"HEALTH": f"127.0.0.1:{health}", "PYTHONPATH": str(HERE)}
+    start_process(command, env={**os.environ, **environment}, cwd=HERE, port=port)
+    pids_once(health, lambda status, told: status == 200 and len(told["processes"]) == 2)
+
+
+def test_pools_of_processes_do_not_answer(free_ports: Callable[[], int], run_python: Any, tmp_path: Path) -> None:
+    (file := tmp_path / "pools.py").write_text(_POOLS)
+    told = run_python(
+        f"import runpy, sys; sys.argv = [{str(file)!r}, '{free_ports()}']; "
+        f"runpy.run_path({str(file)!r}, run_name='__main__')"
+    )
+    assert told.stdout.split() == ["0", "0", "0", "0", "2"]
+
+
+def test_a_child_of_a_worker_does_not_answer(free_ports: Callable[[], int], start_process: Any, tmp_path: Path) -> None:
+    port, health = free_ports(), free_ports()
+    (tmp_path / "forks.py").write_text(_FORKS)
+    command = [sys.executable, "-m", "gunicorn", "--preload", "-b", f"127.0.0.1:{port}", "--no-control-socket"]
+    environment = {"HEALTH": f"127.0.0.1:{health}", "PYTHONPATH": str(tmp_path)}
+    start_process([*command, "forks:application"], env={**os.environ, **environment}, cwd=tmp_path, port=port)
+    pids_once(health, lambda status, told: status == 200)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", "/")
+        assert connection.getresponse().read() == b"0"
 
 
 def test_each_process_of_celery_answers(free_ports: Callable[[], int], start_process: Any, tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import multiprocessing
+import multiprocessing.pool
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +16,9 @@ import pytest
 from tests.probes.observer import Observer
 
 from greenlane.phase import Kind
+from greenlane.probes import processes
+from greenlane.probes.patching import Patches
+from greenlane.probes.resources import resource_of
 
 UNTIL_CLOSED = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()"]
 
@@ -107,3 +112,25 @@ def test_a_process_is_awaited(seen: Observer) -> None:
     assert seen.during(process.join, 0.001) == [Kind.SELECT]
     seen.meanwhile = event.set
     assert seen.during(process.join) == [Kind.PROCESS]
+
+
+def test_calls_that_end_without_probes_take_no_place() -> None:
+    patches = Patches({"multiprocessing.pool": processes.place_multiprocessing})
+    with multiprocessing.pool.ThreadPool(1) as pool:
+        processes._pools[pool] = processes._Pool(resource_of(pool, "processes", processes._multiprocessing))
+        patches.install()
+        patches.uninstall()
+        assert pool not in processes._pools
+
+
+def test_what_the_end_of_a_call_raises_does_not_end_the_pools_thread() -> None:
+    patches = Patches({"multiprocessing.pool": processes.place_multiprocessing})
+    with multiprocessing.pool.ThreadPool(1) as pool:
+        patches.install()
+        goes = threading.Event()
+        result = pool.apply_async(goes.wait)
+        setattr(result, processes._END, lambda: 1 / 0)
+        goes.set()
+        assert result.get(20)
+        assert pool.apply(abs, (-7,)) == 7
+        patches.uninstall()

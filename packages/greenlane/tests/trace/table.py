@@ -91,7 +91,8 @@ KINDS = (
     ),
     Kind("libc's calls of other modules", r"slot .*", "the recorder (GOT), while recorded", "`off`, detach"),
     Kind("import hook", r"sys\.meta_path", "`probes.imports`: one finder", "`off`, detach"),
-    Kind("garbage collections", r"gc\.callbacks", "the recording", "`off`, detach"),
+    Kind("garbage collections", r"gc\.callbacks", "the recording; `greenlane.health`, while old objects are collected",
+         "`off`, detach; `greenlane.health(\"\")`"),
     Kind("the switch interval", r"switch interval", "permits, while one is held", "with the permit; `off`, detach"),
     Kind(
         "our threads", r"(native thread|Python thread|signal mask) (greenlane|python).*",
@@ -128,7 +129,7 @@ KEEP: Mapping[str, frozenset[str]] = {
     "serve": frozenset({"C functions that block", "hash of C functions", "import hook"}),
 }
 #: host -> titles that `off` leaves there.
-KEEP_OFF: Mapping[str, frozenset[str]] = {"serve": KEEP["serve"]}
+KEEP_OFF: Mapping[str, frozenset[str]] = {"serve": KEEP["serve"], "health": frozenset({"garbage collections"})}
 
 
 def kind_of(name: str) -> Kind | None:

@@ -38,8 +38,10 @@ def steps():
 
 def settle():
     """Threads that were told to end have ended."""
+    answers = getattr(sys.modules.get("greenlane.wiring.health"), "_service", None) is not None
+    ending = ("greenlane-w",) if answers else ("greenlane-w", "greenlane-h")
     for _ in range(100):
-        names = [name for name in map(_comm, os.listdir("/proc/self/task")) if name.startswith("greenlane-w")]
+        names = [name for name in map(_comm, os.listdir("/proc/self/task")) if name.startswith(ending)]
         if not names:
             return
         time.sleep(0.01)

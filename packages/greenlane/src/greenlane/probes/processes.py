@@ -133,6 +133,9 @@ def _executor(pool: Any) -> tuple[str, int]:
 
 def place_multiprocessing(patches: Patches, module: ModuleType) -> None:
     """Place the probes in `multiprocessing.pool`."""
+    for pool in list(_pools):
+        if isinstance(pool, module.Pool):  # calls that have ended while there were no probes
+            _pools.pop(pool, None)
     patches.replace(module.Pool, "apply_async", _apply)
     patches.replace(module.ApplyResult, "_set", _set)
 
@@ -159,7 +162,8 @@ def _set(original: Callable[..., Any], _silent: list[bool]) -> Callable[..., Any
     def _set(self: Any, *args: Any) -> Any:
         end = getattr(self, _END, None)
         if end is not None:
-            end()
+            with contextlib.suppress(Exception):  # the pool's own thread would end
+                end()
         return original(self, *args)
 
     return _set

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 from typing import Any, Final
 
@@ -44,29 +44,29 @@ class MainLoop:
         """anyio's limiter of threads in this loop; None = none is known."""
         return self._limiter
 
-    def look(self, threads: Iterable[Standing], now_ns: int) -> Trouble | None:
+    def look(self, threads: Iterable[Standing], now_ns: int) -> Iterator[Trouble]:
         """Give the finding of a loop that has not had a turn for long."""
         wake = self._wake
         if wake is None:
             self._find(threads)
-            return None
+            return
         if not self._runs():
             self._loop = self._wake = self._limiter = None
             self._asked_ns = 0
-            return None
+            return
         if not self._asked_ns:
             self._asked_ns = now_ns
             try:
                 wake(self._turn)
             except RuntimeError:  # it has been closed meanwhile
                 self._asked_ns = 0
-            return None
+            return
         if now_ns - self._asked_ns < _SOON_NS:
-            return None
+            return
         main = next((each for each in threads if each.ident == self._ident), None)
         where = main.place if main is not None else "native code"
         text = f"event loop blocked {{for_s}} by {where}"
-        return Trouble("loop", text, since_ns=self._asked_ns, hangs=True)
+        yield Trouble("loop", text, since_ns=self._asked_ns, hangs=True)
 
     def _turn(self) -> None:
         """On the loop's thread."""

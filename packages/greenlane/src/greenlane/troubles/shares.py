@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from greenlane._native import CollectionTime
 from greenlane.policy.cores import CGROUPS, MEMBERSHIP, cgroup_folders, cpu_quota
 from greenlane.troubles.trouble import Trouble
 
@@ -48,34 +48,32 @@ class Collector:
     """Garbage collection. Its callback is there only while old objects are collected."""
 
     def __init__(self, span_ns: int) -> None:
-        self._span_ns, self._spent_ns, self._began_ns = span_ns, 0, 0
+        self._span_ns, self._time, self._over = span_ns, CollectionTime(), False
         self._recent, self._old = Recent(span_ns), Recent(_QUIET_NS)
-        self._callback = self._collect
 
     def stop(self) -> None:
-        """Take the callback out."""
+        """Take the callback out, for good."""
+        self._over = True
+        self._leave()
+
+    def _leave(self) -> None:
         with contextlib.suppress(ValueError):
-            gc.callbacks.remove(self._callback)
+            gc.callbacks.remove(self._time)
 
     def look(self, now_ns: int) -> Iterator[Trouble]:
         """Give the finding, if it takes much."""
         collected, _ = self._old.take(now_ns, sum(each["collections"] for each in gc.get_stats()[_OLD:]))
         if not collected:
-            self.stop()
-        elif self._callback not in gc.callbacks:
-            gc.callbacks.append(self._callback)
-        spent_ns, of_ns = self._recent.take(now_ns, self._spent_ns)
+            self._leave()
+        elif self._time not in gc.callbacks:
+            gc.callbacks.append(self._time)
+        if self._over:  # since before, or meanwhile
+            self._leave()
+        spent_ns, of_ns = self._recent.take(now_ns, self._time.spent_ns())
         if of_ns >= self._span_ns and spent_ns >= _COLLECTOR_FRAC * of_ns:
             ms = 1000 * spent_ns / of_ns
             text = f"garbage collection takes {ms:.0f} ms of each second"
             yield Trouble("collector", text, counts_now=True)
-
-    def _collect(self, phase: str, _info: Any) -> None:
-        if phase == "start":
-            self._began_ns = time.monotonic_ns()
-        elif self._began_ns:
-            self._spent_ns += time.monotonic_ns() - self._began_ns
-            self._began_ns = 0
 
 
 class Quota:

@@ -38,7 +38,8 @@ def is_at(frame: FrameType, function: str, file: str) -> bool:
 def place(frame: FrameType) -> str:
     """`views.py:40 (bcrypt.checkpw)`: the innermost frame of the application; of none, the innermost one."""
     found = next((each for each in outward(frame) if _is_application(each.f_code.co_filename)), frame)
-    return _shown(found.f_code, found.f_lineno, found.f_lasti)
+    code = found.f_code
+    return _shown(code, code.co_filename, found.f_lineno, found.f_lasti)
 
 
 @lru_cache(maxsize=4096)
@@ -47,11 +48,12 @@ def _is_application(file: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _shown(code: CodeType, line: int | None, instruction: int) -> str:
+def _shown(code: CodeType, file: str, line: int | None, instruction: int) -> str:
+    # The same code of two files is equal.
     if line is None:
         return code.co_name
     called = _called(code, instruction)
-    return f"{_short(code.co_filename)}:{line}" + (f" ({called})" if called else "")
+    return f"{_short(file)}:{line}" + (f" ({called})" if called else "")
 
 
 def _called(code: CodeType, instruction: int) -> str:
@@ -66,5 +68,8 @@ def _called(code: CodeType, instruction: int) -> str:
 
 
 def _short(file: str) -> str:
-    here = os.path.relpath(file)
+    try:
+        here = os.path.relpath(file)
+    except OSError:  # the working directory has been removed
+        return file
     return here if not here.startswith("..") else os.path.join(*file.split(os.sep)[-2:])

@@ -17,6 +17,8 @@ from functools import cached_property
 from types import FrameType
 from typing import Any, Final
 
+from greenlane._native import current_frames
+from greenlane.threads.unpatched import get_ident
 from greenlane.troubles.stacks import is_at, outward, place
 from greenlane.troubles.trouble import Trouble
 
@@ -72,24 +74,29 @@ class Standing:
 @dataclass(frozen=True)
 class _Pool:
     key: object
-    size: int
+    #: `math.inf`, too.
+    size: float
     threads: Sequence[Standing]
     queued: int
 
 
 class Threads:
-    """All threads of this process that run Python code."""
+    """The threads of this process that run Python code, but the calling one."""
 
     def __init__(self) -> None:
         self._cpu_ns: dict[int, int] = {}
 
     def look(self) -> list[Standing]:
-        """Where each stands now."""
+        """Where each stands now. Without a GIL they run on meanwhile: then nothing is known of them."""
+        if not getattr(sys, "_is_gil_enabled", lambda: True)():
+            return []
         # Not `threading.enumerate`: its lock may be gevent's, for which our thread must not wait.
         active: dict[int, threading.Thread] = dict(threading._active)  # type: ignore[attr-defined]
         before_ns, self._cpu_ns = self._cpu_ns, {}
         found = []
-        for ident, frame in sys._current_frames().items():
+        for ident, frame in current_frames().items():
+            if ident == get_ident():
+                continue
             thread = active.get(ident)
             number = (thread and thread.native_id) or 0
             # The kernel's clock of one thread; Python's own way to it crashes where the thread has ended.
@@ -110,7 +117,8 @@ def full_pools(threads: Sequence[Standing], limiter: Any) -> Iterator[Trouble]:
         (what, where), count = doing.most_common(1)[0]
         waits = f"; {pool.queued} waiting" if pool.queued > 1 else ""
         text = f"{count} of {size} threads {what} {where} for {{for_s}}{waits}"
-        yield Trouble(pool.key, text, hangs="lock" in what)
+        still = all(each.spent_ns <= _MOVED_NS for each in pool.threads)
+        yield Trouble(pool.key, text, hangs=still and "lock" in what)
 
 
 def _pools(threads: Sequence[Standing], limiter: Any) -> Iterator[_Pool]:
@@ -127,20 +135,23 @@ def _pools(threads: Sequence[Standing], limiter: Any) -> Iterator[_Pool]:
     if limiter:
         told = limiter.statistics()
         its = [each for each in threads if each.name == "AnyIO worker thread" and not each.is_idle]
-        yield _Pool("anyio", int(told.total_tokens), its, told.tasks_waiting)
+        yield _Pool("anyio", told.total_tokens, its, told.tasks_waiting)
     ours: Any = sys.modules.get("greenlane.hosts.pool")
     for pool in list(ours.POOLS) if ours is not None else ():
-        its = [each for each in threads if _is_in(each.frame, "_run", "greenlane/hosts/pool.py")]
+        its = [each for each in threads if _within(each.frame, "_run", "greenlane/hosts/pool.py")]
         yield _Pool(id(pool), pool.ceiling, its, pool.queued)
     if "gunicorn.workers.sync" in sys.modules:
         for each in threads:
-            # One request at a time: it counts if that request does not move.
-            if each.thread is threading.main_thread() and _is_in(each.frame, "handle_request", "workers/sync.py"):
-                yield _Pool(("sync", each.place), 1, [each], 1)
+            if each.thread is not threading.main_thread():
+                continue
+            # One request at a time: it counts while it is the same one.
+            if (frame := _within(each.frame, "handle_request", "workers/sync.py")) is not None:
+                worker: Any = frame.f_locals.get("self")
+                yield _Pool(("sync", getattr(worker, "nr", each.place)), 1, [each], 1)
 
 
-def _is_in(frame: FrameType, function: str, file: str) -> bool:
-    return any(is_at(each, function, file) for each in outward(frame))
+def _within(frame: FrameType, function: str, file: str) -> FrameType | None:
+    return next((each for each in outward(frame) if is_at(each, function, file)), None)
 
 
 def _does(standing: Standing) -> str:

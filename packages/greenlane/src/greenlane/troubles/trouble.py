@@ -48,6 +48,9 @@ class Lasting:
             for_ns = now_ns - began_ns
             if trouble.counts_now or for_ns >= self._after_ns:
                 texts.append(trouble.text.replace("{for_s}", f"{for_ns / _S:.1f} s"))
-                hung = hung or (trouble.hangs and for_ns >= self._hung_ns)
+            if trouble.hangs:  # a pool that has been full for long may hang only since now
+                mark = "hangs", trouble.key
+                since_ns[mark] = self._since_ns.get(mark, trouble.since_ns or now_ns)
+                hung = hung or now_ns - since_ns[mark] >= self._hung_ns
         self._since_ns = since_ns
         return texts, hung

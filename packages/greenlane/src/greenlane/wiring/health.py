@@ -29,6 +29,15 @@ _S: Final = 1_000_000_000
 #: A look that waits so long for the GIL has met a call that keeps it.
 _LONG_WAIT_NS: Final = 50_000_000
 
+_ARBITER: Final = "gunicorn/arbiter.py"
+#: What runs calls in a pool's process, and what loads the parent's main module in a new one.
+_POOLS: Final = (
+    ("_process_worker", "concurrent/futures/process.py"),
+    ("worker", "multiprocessing/pool.py"),
+    ("_fixup_main_from_path", "multiprocessing/spawn.py"),
+    ("_fixup_main_from_name", "multiprocessing/spawn.py"),
+)
+
 _service: _Service | None = None
 _hooks_set = False
 
@@ -42,7 +51,8 @@ def health(bind: str) -> None:
     loop, without a thread of the application, and without the GIL.
 
     `health_after_s` and `hung_after_s` say from when on a trouble counts. A gunicorn that preloads the application
-    answers in its workers, and so does each process of Celery. Another call replaces the first one's address.
+    answers in its workers, and so does each process of Celery. Pools of processes do not answer. Another call replaces
+    the first one's address.
 
     Args:
         bind: host:port; without a host, 127.0.0.1. A port for each service of the machine. "" = no longer.
@@ -54,7 +64,7 @@ def health(bind: str) -> None:
     """
     global _service, _hooks_set
     _stop()
-    if not bind:
+    if not bind or _is_in_pool():
         return
     service = _Service(bind)
     if not _preloads():
@@ -126,7 +136,9 @@ class _Looks:
         if health is None:
             return
         try:
-            now_ns, threads = time.monotonic_ns(), self._threads.look()
+            now_ns, threads = time.monotonic_ns(), list[Standing]()
+            with contextlib.suppress(Exception):
+                threads = self._threads.look()
             texts, hung = self._lasting.take(self._found(threads, now_ns, waited_ns), now_ns)
             # If the next look gets no GIL, the one that computes is named.
             named = [
@@ -139,17 +151,21 @@ class _Looks:
             health.tell(True, True, f"fine, as far as is known ({type(error).__name__}: {error})", [])
 
     def _found(self, threads: list[Standing], now_ns: int, waited_ns: int) -> Iterator[Trouble]:
-        """Give causes before what they cause."""
+        """Give causes before what they cause. What one cannot see, the others still do."""
         by = ""
         if waited_ns > _LONG_WAIT_NS and threads:
-            by = max(threads, key=lambda each: each.spent_ns).place
-        yield from self._quota.look(now_ns)
-        yield from self._gil.look(now_ns, waited_ns, by)
-        yield from self._collector.look(now_ns)
-        if (blocked := self._loop.look(threads, now_ns)) is not None:
-            yield blocked
-        yield from exhausted_pools(threads)
-        yield from full_pools(threads, self._loop.limiter)
+            with contextlib.suppress(Exception):
+                by = max(threads, key=lambda each: each.spent_ns).place
+        for found in (
+            self._quota.look(now_ns),
+            self._gil.look(now_ns, waited_ns, by),
+            self._collector.look(now_ns),
+            self._loop.look(threads, now_ns),
+            exhausted_pools(threads),
+            full_pools(threads, self._loop.limiter),
+        ):
+            with contextlib.suppress(Exception):
+                yield from found
 
 
 def _resolved(bind: str) -> str:
@@ -166,9 +182,19 @@ def _resolved(bind: str) -> str:
 
 def _preloads() -> bool:
     """Whether this is gunicorn's master, which loads the application for its workers and serves nothing."""
-    files = [*outward(sys._getframe())]
-    in_master = any(frame.f_code.co_filename.endswith("gunicorn/arbiter.py") for frame in files)
-    return in_master and not any(is_at(frame, "spawn_worker", "gunicorn/arbiter.py") for frame in files)
+    in_gunicorn = any(frame.f_code.co_filename.endswith(_ARBITER) for frame in outward(sys._getframe()))
+    return in_gunicorn and not _is_within(("spawn_worker", _ARBITER))
+
+
+def _is_in_pool() -> bool:
+    """Whether this process is a pool's, or one that only loads what its parent runs: it serves nobody."""
+    inside: Any = sys.modules.get("greenlane.placement.processes.inside")
+    return (inside is not None and inside.WORKER) or _is_within(*_POOLS)
+
+
+def _is_within(*functions: tuple[str, str]) -> bool:
+    frames = outward(sys._getframe())
+    return any(is_at(frame, function, file) for frame in frames for function, file in functions)
 
 
 def _forked() -> None:
@@ -177,7 +203,9 @@ def _forked() -> None:
     if service is not None:
         service.stop()
         if service.preloads:
-            _start_in_child()
+            service.preloads = False  # a child of this child is no worker
+            if _is_within(("spawn_worker", _ARBITER)):
+                _start_in_child()
 
 
 def _start_in_child(**_of_celery: object) -> None:
