@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import dataclasses
 import logging
@@ -81,7 +82,7 @@ class Order:
             _LOG.exception("tell a caller that its placed call has ended")
 
 
-class Worker:
+class Worker(abc.ABC):
     """What runs one call at a time: its end of a socket pair, and the page that both see."""
 
     #: For messages.
@@ -128,13 +129,13 @@ class Worker:
         """Whether its process is gone."""
         return readable(self.pidfd, 0)
 
+    @abc.abstractmethod
     def kill(self) -> None:
         """End it now, whatever it does."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def reap(self) -> tuple[int | None, str]:
         """Wait for its end: gives its exit status (negative = the signal, None = unknown), and its last words."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Close descriptors; views of results keep their memory."""
