@@ -21,6 +21,11 @@ pub enum UnitKind {
     Loop = 3,
 }
 
+impl UnitKind {
+    /// Those that a recording can say, by number.
+    pub const BY_NUMBER: [Self; 4] = [Self::Thread, Self::Greenlet, Self::Task, Self::Loop];
+}
+
 /// Where a job's arrival was read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -39,6 +44,19 @@ pub enum ArrivalClock {
     Enqueue = 5,
     /// The caller said so.
     Given = 6,
+}
+
+impl ArrivalClock {
+    /// Those that a recording can say, by number.
+    pub const BY_NUMBER: [Self; 7] = [
+        Self::Handler,
+        Self::Spawn,
+        Self::Accept,
+        Self::Kernel,
+        Self::Header,
+        Self::Enqueue,
+        Self::Given,
+    ];
 }
 
 /// What a wait is for: the unit could have run, somebody else did.
@@ -65,6 +83,20 @@ pub enum WaitKind {
     Queue = 10,
 }
 
+impl WaitKind {
+    /// Those that a recording can say, by number.
+    pub const BY_NUMBER: [Self; 8] = [
+        Self::Gil,
+        Self::Loop,
+        Self::Permit,
+        Self::Accept,
+        Self::Lock,
+        Self::Pool,
+        Self::Os,
+        Self::Stopped,
+    ];
+}
+
 /// What has places that units wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -79,6 +111,17 @@ pub enum ResourceKind {
     Processes = 4,
 }
 
+impl ResourceKind {
+    /// Those that a recording can say, by number.
+    pub const BY_NUMBER: [Self; 5] = [
+        Self::Connections,
+        Self::Threads,
+        Self::Semaphore,
+        Self::Lock,
+        Self::Processes,
+    ];
+}
+
 /// How a client call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -86,6 +129,11 @@ pub enum Outcome {
     Ok = 0,
     Error = 1,
     Timeout = 2,
+}
+
+impl Outcome {
+    /// Those that a recording can say, by number.
+    pub const BY_NUMBER: [Self; 3] = [Self::Ok, Self::Error, Self::Timeout];
 }
 
 /// The job's number is unknown, or there is none.
@@ -112,205 +160,143 @@ pub const TURN_CHARGED: u8 = 8;
 /// Likewise: it ran without a permit, although it is heavy; with [`TURN_TAKEN`]: until it got one.
 pub const TURN_SKIPPED: u8 = 16;
 
-/// One thing that happened. Written when it is over, so events of one process are in order of their *end*.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Event {
-    /// A unit came to be. `thread`: the OS thread that runs it, `parent`: the unit that started it.
-    Unit {
-        at_ns: u64,
-        unit: u32,
-        kind: UnitKind,
-        thread: u32,
-        parent: u32,
-        name: Text,
-    },
-    /// A job's first instruction, `at_ns`. `spawn_ns`: its unit was made ready (0 = unknown).
-    /// `deadline_ns`: when its answer is due (0 = never). `host`: who opened it, such as "gunicorn.gevent".
-    JobOpen {
-        at_ns: u64,
-        job: u64,
-        unit: u32,
-        arrival_ns: u64,
-        spawn_ns: u64,
-        deadline_ns: u64,
-        clock: ArrivalClock,
-        host: Text,
-        parent_job: u64,
-    },
-    /// The framework resolved the job's route.
-    JobName { at_ns: u64, job: u64, route: Text },
-    /// The job's answer left. `status`: HTTP status, or 0 ok and 1 failed for others.
-    JobClose { at_ns: u64, job: u64, status: u16 },
-    /// From here on `unit` works for `job` (0 = for none).
-    Attach { at_ns: u64, unit: u32, job: u64 },
-    /// `unit` ran. `cpu_ns`: CPU used, or `u64::MAX`: not measured, at most the slice less its waits.
-    Slice {
-        from_ns: u64,
-        to_ns: u64,
-        unit: u32,
-        job: u64,
-        phase: u16,
-        cpu_ns: u64,
-    },
-    /// `unit` could have run from `from_ns` to `to_ns` and did not. May lie inside its slices.
-    Wait {
-        from_ns: u64,
-        to_ns: u64,
-        unit: u32,
-        job: u64,
-        kind: WaitKind,
-    },
-    /// `unit` was blocked from `from_ns`, was ready at some moment in [`known_ns`, `ready_ns`], and ran again at
-    /// `to_ns`. Exact if both are equal. `kind`: `phase.Kind`. `call`: what it called; `peer`: whom, if known.
-    Block {
-        from_ns: u64,
-        known_ns: u64,
-        ready_ns: u64,
-        to_ns: u64,
-        unit: u32,
-        job: u64,
-        kind: u8,
-        flags: u8,
-        call: Text,
-        peer: Text,
-    },
-    /// A call to an upstream, over all its blocks. `ready_ns`: its reply was there (0 = unknown).
-    /// `deadline_ns`: when its timeout ended (0 = none). `own_ns`: how long it took by the upstream's own clock, as its
-    /// reply says (0 = it does not).
-    Call {
-        from_ns: u64,
-        ready_ns: u64,
-        to_ns: u64,
-        deadline_ns: u64,
-        unit: u32,
-        job: u64,
-        upstream: Text,
-        operation: Text,
-        outcome: Outcome,
-        own_ns: u64,
-    },
-    /// The garbage collector ran in `unit`.
-    Gc {
-        from_ns: u64,
-        to_ns: u64,
-        unit: u32,
-        generation: u8,
-    },
-    /// Where `unit` was while somebody waited: frames from the outermost to the innermost, each
-    /// `function (file:line)`, a coroutine's after `async `, separated by `;`. Stands for `weight_ns` of its time.
-    /// `kept_ns`: until then it had kept the GIL for so long though it was asked for it, so in one call of C; 0 = not.
-    Stack {
-        at_ns: u64,
-        unit: u32,
-        job: u64,
-        weight_ns: u64,
-        stack: Text,
-        kept_ns: u64,
-    },
-    /// The process as a whole, once a second. `os_wait_ns`: its threads waited for a core, since the start.
-    /// `lag_ns`: largest lateness of its loop since the last one. `loop_ns`: what a loop of fixed work took, by the CPU
-    /// clock, so how fast the cores are; 0 = not known. `waking_ns`: since recording began the GIL was nobody's although
-    /// somebody waited for it, from its release until that thread ran, `hand_overs` times.
-    Process {
-        at_ns: u64,
-        cpu_ns: u64,
-        os_wait_ns: u64,
-        rss_bytes: u64,
-        threads: u32,
-        jobs: u32,
-        lag_ns: u64,
-        loop_ns: u32,
-        waking_ns: u64,
-        hand_overs: u64,
-    },
-    /// `unit` has been running since `from_ns` and still does: what there is of a slice that may never end.
-    Running {
-        at_ns: u64,
-        unit: u32,
-        job: u64,
-        from_ns: u64,
-    },
-    /// What the recording has cost this process since it began: `events` at `thousand_ns` a thousand (measured at its
-    /// start, on a ring of its own), and the CPU of its two threads.
-    Cost {
-        at_ns: u64,
-        events: u64,
-        thousand_ns: u64,
-        writer_ns: u64,
-        sampler_ns: u64,
-    },
-    /// A job was held back before its first instruction. `by`: what held it, such as an upstream's limit.
-    Parked {
-        from_ns: u64,
-        to_ns: u64,
-        job: u64,
-        by: Text,
-    },
-    /// The job is that span of that trace (of 128 bits, in two halves).
-    Traced {
-        at_ns: u64,
-        job: u64,
-        trace_high: u64,
-        trace_low: u64,
-        span: u64,
-    },
-    /// `unit` was looked at while it ran for `job`. `free`: it did so without the GIL. Stands for `weight_ns`.
-    Look {
-        at_ns: u64,
-        unit: u32,
-        job: u64,
-        weight_ns: u64,
-        free: bool,
-    },
-    /// `thread` has waited for a core for `waited_ns` since it began. `withheld_ns`: cores stolen from the machine, and
-    /// time without quota, since the recording of its process began.
-    Cores {
-        at_ns: u64,
-        thread: u32,
-        waited_ns: u64,
-        withheld_ns: u64,
-    },
-    /// The thread of `unit` handed something to an event loop: a result that a task there may wait for.
-    Answer { at_ns: u64, unit: u32 },
-    /// A heavy phase of `job` has ended. `how`: [`TURN_TAKEN`] and the bits behind it. `stops`: 0; in earlier
-    /// versions how often others went before it.
-    Turn {
-        at_ns: u64,
-        unit: u32,
-        job: u64,
-        how: u8,
-        stops: u32,
-    },
-    /// `unit` waited for one of the `capacity` places of a resource (0 = not known). Its [`Event::Wait`] or
-    /// [`Event::Block`] says so, too. `line`: the application's frame that asked, as one of a stack.
-    Contention {
-        from_ns: u64,
-        to_ns: u64,
-        unit: u32,
-        job: u64,
-        resource: u32,
-        kind: ResourceKind,
-        flags: u8,
-        capacity: u32,
-        name: Text,
-        line: Text,
-    },
-    /// `unit` had a place of a resource while others waited for one. `line`: the application's frame that took it, of
-    /// threads the function that ran. With [`HOLDS_STILL`] it may be told again: the last one counts.
-    Hold {
-        from_ns: u64,
-        to_ns: u64,
-        unit: u32,
-        job: u64,
-        resource: u32,
-        flags: u8,
-        line: Text,
-    },
-    /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
-    About { at_ns: u64, json: Text },
-    /// Recording was switched "on" or "off", or something happened that a reader should know.
-    Mark { at_ns: u64, what: Text },
+/// The table of events: `events!(with)` calls the macro `with` with it.
+///
+/// An entry is a tag, a name, a variant and its fields in the order in which they are written, each with its type and how
+/// it is written: a method of both `Encoder` and `Decoder`. The first field is the event's first time.
+#[macro_export]
+macro_rules! events {
+    ($with:ident) => {
+        $with! {
+            /// A unit came to be. `thread`: the OS thread that runs it, `parent`: the unit that started it.
+            1 unit Unit {
+                at_ns: u64 = first, unit: u32 = small, kind: UnitKind = unit_kind, thread: u32 = small,
+                parent: u32 = small, name: Text = text_number
+            }
+            /// A job's first instruction, `at_ns`. `spawn_ns`: its unit was made ready (0 = unknown).
+            /// `deadline_ns`: when its answer is due (0 = never). `host`: who opened it, such as "gunicorn.gevent".
+            2 job_open JobOpen {
+                at_ns: u64 = first, job: u64 = plain, unit: u32 = small, arrival_ns: u64 = time,
+                spawn_ns: u64 = maybe, deadline_ns: u64 = maybe, clock: ArrivalClock = arrival_clock,
+                host: Text = text_number, parent_job: u64 = plain
+            }
+            /// The framework resolved the job's route.
+            3 job_name JobName { at_ns: u64 = first, job: u64 = plain, route: Text = text_number }
+            /// The job's answer left. `status`: HTTP status, or 0 ok and 1 failed for others.
+            4 job_close JobClose { at_ns: u64 = first, job: u64 = plain, status: u16 = short }
+            /// From here on `unit` works for `job` (0 = for none).
+            5 attach Attach { at_ns: u64 = first, unit: u32 = small, job: u64 = plain }
+            /// `unit` ran. `cpu_ns`: CPU used, or `u64::MAX`: not measured, at most the slice less its waits.
+            6 slice Slice {
+                from_ns: u64 = first, to_ns: u64 = time, unit: u32 = small, job: u64 = plain,
+                phase: u16 = short, cpu_ns: u64 = measured
+            }
+            /// `unit` could have run from `from_ns` to `to_ns` and did not. May lie inside its slices.
+            7 wait Wait {
+                from_ns: u64 = first, to_ns: u64 = time, unit: u32 = small, job: u64 = plain,
+                kind: WaitKind = wait_kind
+            }
+            /// `unit` was blocked from `from_ns`, was ready at some moment in [`known_ns`, `ready_ns`], and ran again at
+            /// `to_ns`. Exact if both are equal. `kind`: `phase.Kind`. `call`: what it called; `peer`: whom, if known.
+            8 block Block {
+                from_ns: u64 = first, known_ns: u64 = time, ready_ns: u64 = time, to_ns: u64 = time,
+                unit: u32 = small, job: u64 = plain, kind: u8 = tiny, flags: u8 = tiny,
+                call: Text = text_number, peer: Text = text_number
+            }
+            /// A call to an upstream, over all its blocks. `ready_ns`: its reply was there (0 = unknown).
+            /// `deadline_ns`: when its timeout ended (0 = none). `own_ns`: how long it took by the upstream's own clock, as its
+            /// reply says (0 = it does not).
+            9 call Call {
+                from_ns: u64 = first, ready_ns: u64 = maybe, to_ns: u64 = time,
+                deadline_ns: u64 = maybe, unit: u32 = small, job: u64 = plain, upstream: Text = text_number,
+                operation: Text = text_number, outcome: Outcome = outcome, own_ns: u64 = later
+            }
+            /// The garbage collector ran in `unit`.
+            10 gc Gc { from_ns: u64 = first, to_ns: u64 = time, unit: u32 = small, generation: u8 = tiny }
+            /// Where `unit` was while somebody waited: frames from the outermost to the innermost, each
+            /// `function (file:line)`, a coroutine's after `async `, separated by `;`. Stands for `weight_ns` of its time.
+            /// `kept_ns`: until then it had kept the GIL for so long though it was asked for it, so in one call of C; 0 = not.
+            11 stack Stack {
+                at_ns: u64 = first, unit: u32 = small, job: u64 = plain, weight_ns: u64 = plain,
+                stack: Text = text_number, kept_ns: u64 = later
+            }
+            /// The process as a whole, once a second. `os_wait_ns`: its threads waited for a core, since the start.
+            /// `lag_ns`: largest lateness of its loop since the last one. `loop_ns`: what a loop of fixed work took, by the CPU
+            /// clock, so how fast the cores are; 0 = not known. `waking_ns`: since recording began the GIL was nobody's although
+            /// somebody waited for it, from its release until that thread ran, `hand_overs` times.
+            12 process Process {
+                at_ns: u64 = first, cpu_ns: u64 = plain, os_wait_ns: u64 = plain,
+                rss_bytes: u64 = plain, threads: u32 = small, jobs: u32 = small, lag_ns: u64 = plain,
+                loop_ns: u32 = small, waking_ns: u64 = later, hand_overs: u64 = later
+            }
+            /// `unit` has been running since `from_ns` and still does: what there is of a slice that may never end.
+            15 running Running { at_ns: u64 = first, unit: u32 = small, job: u64 = plain, from_ns: u64 = time }
+            /// What the recording has cost this process since it began: `events` at `thousand_ns` a thousand (measured at its
+            /// start, on a ring of its own), and the CPU of its two threads.
+            16 cost Cost {
+                at_ns: u64 = first, events: u64 = plain, thousand_ns: u64 = plain,
+                writer_ns: u64 = plain, sampler_ns: u64 = plain
+            }
+            /// A job was held back before its first instruction. `by`: what held it, such as an upstream's limit.
+            17 parked Parked { from_ns: u64 = first, to_ns: u64 = time, job: u64 = plain, by: Text = text_number }
+            /// The job is that span of that trace (of 128 bits, in two halves).
+            18 traced Traced {
+                at_ns: u64 = first, job: u64 = plain, trace_high: u64 = plain, trace_low: u64 = plain,
+                span: u64 = plain
+            }
+            /// `unit` was looked at while it ran for `job`. `free`: it did so without the GIL. Stands for `weight_ns`.
+            19 look Look {
+                at_ns: u64 = first, unit: u32 = small, job: u64 = plain, weight_ns: u64 = plain,
+                free: bool = flag
+            }
+            /// `thread` has waited for a core for `waited_ns` since it began. `withheld_ns`: cores stolen from the machine, and
+            /// time without quota, since the recording of its process began.
+            20 cores Cores {
+                at_ns: u64 = first, thread: u32 = small, waited_ns: u64 = plain,
+                withheld_ns: u64 = plain
+            }
+            /// The thread of `unit` handed something to an event loop: a result that a task there may wait for.
+            21 answer Answer { at_ns: u64 = first, unit: u32 = small }
+            /// A heavy phase of `job` has ended. `how`: [`TURN_TAKEN`] and the bits behind it. `stops`: 0; in earlier
+            /// versions how often others went before it.
+            22 turn Turn {
+                at_ns: u64 = first, unit: u32 = small, job: u64 = plain, how: u8 = tiny,
+                stops: u32 = small
+            }
+            /// `unit` waited for one of the `capacity` places of a resource (0 = not known). Its [`Event::Wait`] or
+            /// [`Event::Block`] says so, too. `line`: the application's frame that asked, as one of a stack.
+            23 contention Contention {
+                from_ns: u64 = first, to_ns: u64 = time, unit: u32 = small, job: u64 = plain,
+                resource: u32 = small, kind: ResourceKind = resource_kind, flags: u8 = tiny,
+                capacity: u32 = small, name: Text = text_number, line: Text = text_number
+            }
+            /// `unit` had a place of a resource while others waited for one. `line`: the application's frame that took it, of
+            /// threads the function that ran. With [`HOLDS_STILL`] it may be told again: the last one counts.
+            24 hold Hold {
+                from_ns: u64 = first, to_ns: u64 = time, unit: u32 = small, job: u64 = plain,
+                resource: u32 = small, flags: u8 = tiny, line: Text = text_number
+            }
+            /// A JSON object that describes the process: `docs/recording-format.md` lists its fields.
+            13 about About { at_ns: u64 = first, json: Text = text_number }
+            /// Recording was switched "on" or "off", or something happened that a reader should know.
+            14 mark Mark { at_ns: u64 = first, what: Text = text_number }
+        }
+    };
 }
+
+macro_rules! define {
+    ($($(#[$doc:meta])+ $tag:literal $name:ident $event:ident {
+        $($field:ident: $type:ty = $how:ident),+
+    })+) => {
+        /// One thing that happened. Written when it is over, so events of one process are in order of their *end*.
+        #[derive(Clone, Copy, PartialEq, Debug)]
+        pub enum Event {
+            $($(#[$doc])+ $event { $($field: $type),+ },)+
+        }
+    };
+}
+
+events!(define);
 
 impl Event {
     /// The unit that it is about, if it is about one.

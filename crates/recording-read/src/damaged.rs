@@ -5,8 +5,9 @@ use super::read::{Scan, Skipped, Texts, Unreadable};
 use greenlane_recording_format::chunk::{frame, Header, HEADER, MAGIC};
 use greenlane_recording_format::codec::{Decoder, Encoder, Record};
 use greenlane_recording_format::event::{
-    ArrivalClock, Event, Outcome, ResourceKind, UnitKind, WaitKind,
+    ArrivalClock, Event, Outcome, ResourceKind, Text, UnitKind, WaitKind,
 };
+use greenlane_recording_format::events;
 
 /// Numbers that look random and are the same in each run (xorshift64).
 struct Numbers(u64);
@@ -342,171 +343,65 @@ fn hostile(numbers: &mut Numbers) -> u64 {
     }
 }
 
-fn hostile_event(numbers: &mut Numbers) -> Event {
-    let [at_ns, second_ns, third_ns, fourth_ns] = [(); 4].map(|()| hostile(numbers));
-    let (unit, job) = (numbers.below(4) as u32, numbers.below(5));
-    let text = numbers.below(9) as u32;
-    let thread = numbers.below(3) as u32;
-    match numbers.below(24) {
-        0 => Event::Unit {
-            at_ns,
-            unit,
-            kind: [
-                UnitKind::Thread,
-                UnitKind::Greenlet,
-                UnitKind::Task,
-                UnitKind::Loop,
-            ][numbers.below(4) as usize],
-            thread,
-            parent: unit,
-            name: text,
-        },
-        1 => Event::JobOpen {
-            at_ns,
-            job,
-            unit,
-            arrival_ns: second_ns,
-            spawn_ns: third_ns,
-            deadline_ns: fourth_ns,
-            clock: ArrivalClock::Kernel,
-            host: text,
-            parent_job: job,
-        },
-        2 => Event::JobName {
-            at_ns,
-            job,
-            route: text,
-        },
-        3 | 4 => Event::JobClose {
-            at_ns,
-            job,
-            status: 1,
-        },
-        5 => Event::Attach { at_ns, unit, job },
-        6 | 7 => Event::Slice {
-            from_ns: at_ns,
-            to_ns: second_ns,
-            unit,
-            job,
-            phase: 1,
-            cpu_ns: third_ns,
-        },
-        8 => Event::Wait {
-            from_ns: at_ns,
-            to_ns: second_ns,
-            unit,
-            job,
-            kind: [WaitKind::Gil, WaitKind::Accept, WaitKind::Os][numbers.below(3) as usize],
-        },
-        9 | 10 => Event::Block {
-            from_ns: at_ns,
-            known_ns: second_ns,
-            ready_ns: third_ns,
-            to_ns: fourth_ns,
-            unit,
-            job,
-            kind: numbers.next() as u8,
-            flags: numbers.next() as u8,
-            call: text,
-            peer: text,
-        },
-        11 => Event::Call {
-            from_ns: at_ns,
-            ready_ns: second_ns,
-            to_ns: third_ns,
-            deadline_ns: fourth_ns,
-            unit,
-            job,
-            upstream: text,
-            operation: text,
-            outcome: Outcome::Ok,
-            own_ns: numbers.next(),
-        },
-        14 => Event::Stack {
-            at_ns,
-            unit,
-            job,
-            weight_ns: second_ns,
-            stack: text,
-            kept_ns: third_ns,
-        },
-        15 => Event::Mark { at_ns, what: text },
-        16 => Event::Cost {
-            at_ns,
-            events: second_ns,
-            thousand_ns: third_ns,
-            writer_ns: fourth_ns,
-            sampler_ns: second_ns,
-        },
-        13 => Event::Parked {
-            from_ns: at_ns,
-            to_ns: second_ns,
-            job,
-            by: text,
-        },
-        17 => Event::Traced {
-            at_ns,
-            job,
-            trace_high: second_ns,
-            trace_low: third_ns,
-            span: fourth_ns,
-        },
-        18 => Event::Look {
-            at_ns,
-            unit,
-            job,
-            weight_ns: third_ns,
-            free: second_ns % 2 == 1,
-        },
-        19 => Event::Cores {
-            at_ns,
-            thread: unit,
-            waited_ns: second_ns,
-            withheld_ns: third_ns,
-        },
-        20 => Event::Answer { at_ns, unit },
-        22 => Event::Contention {
-            from_ns: at_ns,
-            to_ns: second_ns,
-            unit,
-            job,
-            resource: numbers.below(3) as u32,
-            kind: ResourceKind::Connections,
-            flags: third_ns as u8,
-            capacity: fourth_ns as u32,
-            name: text,
-            line: text,
-        },
-        23 => Event::Hold {
-            from_ns: at_ns,
-            to_ns: second_ns,
-            unit,
-            job,
-            resource: numbers.below(3) as u32,
-            flags: third_ns as u8,
-            line: text,
-        },
-        21 => Event::Turn {
-            at_ns,
-            unit,
-            job,
-            how: second_ns as u8,
-            stops: third_ns as u32,
-        },
-        12 => Event::Running {
-            at_ns,
-            unit,
-            job,
-            from_ns: second_ns,
-        },
-        _ => Event::Gc {
-            from_ns: at_ns,
-            to_ns: second_ns,
-            unit,
-            generation: 2,
-        },
+/// A field by its name and how it is written: what refers to others does so to few, all else is any number.
+fn hostile_field(name: &str, how: &str, numbers: &mut Numbers) -> u64 {
+    match (name, how) {
+        ("job" | "parent_job", _) => numbers.below(5),
+        ("unit" | "parent" | "thread", _) => numbers.below(4),
+        ("resource", _) => numbers.below(3),
+        (_, "text_number") => numbers.below(9),
+        _ => hostile(numbers),
     }
 }
+
+macro_rules! hostile_field {
+    (unit_kind, $numbers:expr, $number:expr, $type:ty) => {
+        UnitKind::BY_NUMBER[$numbers.below(4) as usize]
+    };
+    (arrival_clock, $numbers:expr, $number:expr, $type:ty) => {
+        ArrivalClock::Kernel
+    };
+    (wait_kind, $numbers:expr, $number:expr, $type:ty) => {
+        WaitKind::BY_NUMBER[$numbers.below(8) as usize]
+    };
+    (resource_kind, $numbers:expr, $number:expr, $type:ty) => {
+        ResourceKind::BY_NUMBER[$numbers.below(5) as usize]
+    };
+    (outcome, $numbers:expr, $number:expr, $type:ty) => {
+        Outcome::BY_NUMBER[$numbers.below(3) as usize]
+    };
+    (flag, $numbers:expr, $number:expr, $type:ty) => {
+        $number % 2 == 1
+    };
+    ($how:ident, $numbers:expr, $number:expr, $type:ty) => {
+        $number as $type
+    };
+}
+
+macro_rules! hostile_events {
+    ($($(#[$doc:meta])+ $tag:literal $name:ident $event:ident {
+        $($field:ident: $type:ty = $how:ident),+
+    })+) => {
+        fn hostile_event(numbers: &mut Numbers) -> Event {
+            // What makes jobs comes more often.
+            let frequent = ["job_close", "slice", "block"];
+            let names = [frequent.as_slice(), &[$(stringify!($name)),+]].concat();
+            match names[numbers.below(names.len() as u64) as usize] {
+                $(stringify!($name) => Event::$event {
+                    $($field: hostile_field!(
+                        $how,
+                        numbers,
+                        hostile_field(stringify!($field), stringify!($how), numbers),
+                        $type
+                    )),+
+                },)+
+                name => unreachable!("{name}"),
+            }
+        }
+    };
+}
+
+events!(hostile_events);
 
 #[test]
 fn impossible_events_never_panic_and_sums_stay_exact() {

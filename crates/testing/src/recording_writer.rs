@@ -5,6 +5,7 @@ use greenlane_recording_format::codec::Encoder;
 use greenlane_recording_format::event::{
     ArrivalClock, Event, Outcome, ResourceKind, Text, UnitKind, WaitKind,
 };
+use greenlane_recording_format::events;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -138,232 +139,78 @@ impl Fields<'_, '_> {
         Ok(*self.texts.entry(value).or_insert(next))
     }
 
+    fn set_default(&self, name: &str, value: impl FnOnce() -> PyResult<u64>) -> PyResult<()> {
+        if !self.fields.contains(name)? {
+            self.fields.set_item(name, value()?)?;
+        }
+        Ok(())
+    }
+
     fn event(&mut self, name: &str) -> PyResult<Event> {
-        use ArrivalClock::{Accept, Enqueue, Given, Handler, Header, Kernel, Spawn};
-        Ok(match name {
-            "unit" => Event::Unit {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-                kind: self.choice(
-                    "kind",
-                    &[
-                        UnitKind::Thread,
-                        UnitKind::Greenlet,
-                        UnitKind::Task,
-                        UnitKind::Loop,
-                    ],
-                )?,
-                thread: self.small("thread")?,
-                parent: self.small("parent")?,
-                name: self.text("name")?,
-            },
-            "job_open" => {
-                let at_ns = self.get("at_ns")?;
-                Event::JobOpen {
-                    at_ns,
-                    job: self.get("job")?,
-                    unit: self.small("unit")?,
-                    arrival_ns: self.maybe("arrival_ns")?.unwrap_or(at_ns),
-                    spawn_ns: self.get("spawn_ns")?,
-                    deadline_ns: self.get("deadline_ns")?,
-                    clock: self.choice(
-                        "clock",
-                        &[Handler, Spawn, Accept, Kernel, Header, Enqueue, Given],
-                    )?,
-                    host: self.text("host")?,
-                    parent_job: self.get("parent_job")?,
-                }
-            }
-            "job_name" => Event::JobName {
-                at_ns: self.get("at_ns")?,
-                job: self.get("job")?,
-                route: self.text("route")?,
-            },
-            "job_close" => Event::JobClose {
-                at_ns: self.get("at_ns")?,
-                job: self.get("job")?,
-                status: self.small("status")?,
-            },
-            "attach" => Event::Attach {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-            },
-            "slice" => Event::Slice {
-                from_ns: self.get("from_ns")?,
-                to_ns: self.get("to_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                phase: self.small("phase")?,
-                cpu_ns: self.maybe("cpu_ns")?.unwrap_or(u64::MAX),
-            },
-            "wait" => Event::Wait {
-                from_ns: self.get("from_ns")?,
-                to_ns: self.get("to_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                kind: self.choice(
-                    "kind",
-                    &[
-                        WaitKind::Gil,
-                        WaitKind::Loop,
-                        WaitKind::Permit,
-                        WaitKind::Accept,
-                        WaitKind::Lock,
-                        WaitKind::Pool,
-                        WaitKind::Os,
-                        WaitKind::Stopped,
-                    ],
-                )?,
-            },
-            "parked" => Event::Parked {
-                from_ns: self.get("from_ns")?,
-                to_ns: self.get("to_ns")?,
-                job: self.get("job")?,
-                by: self.text("by")?,
-            },
+        let field = |name| match self.fields.get_item(name)? {
+            Some(value) => value.extract(),
+            None => Ok(0),
+        };
+        match name {
+            "job_open" => self.set_default("arrival_ns", || field("at_ns"))?,
+            "slice" => self.set_default("cpu_ns", || Ok(u64::MAX))?,
             "block" => {
-                let to_ns = self.get("to_ns")?;
-                let ready_ns = self.maybe("ready_ns")?.unwrap_or(to_ns);
-                Event::Block {
-                    from_ns: self.get("from_ns")?,
-                    known_ns: self.maybe("known_ns")?.unwrap_or(ready_ns),
-                    ready_ns,
-                    to_ns,
-                    unit: self.small("unit")?,
-                    job: self.get("job")?,
-                    kind: self.small("kind")?,
-                    flags: self.small("flags")?,
-                    call: self.text("call")?,
-                    peer: self.text("peer")?,
-                }
+                self.set_default("ready_ns", || field("to_ns"))?;
+                self.set_default("known_ns", || field("ready_ns"))?;
             }
-            "call" => Event::Call {
-                from_ns: self.get("from_ns")?,
-                ready_ns: self.get("ready_ns")?,
-                to_ns: self.get("to_ns")?,
-                deadline_ns: self.get("deadline_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                upstream: self.text("upstream")?,
-                operation: self.text("operation")?,
-                outcome: self
-                    .choice("outcome", &[Outcome::Ok, Outcome::Error, Outcome::Timeout])?,
-                own_ns: self.maybe("own_ns")?.unwrap_or(0),
-            },
-            "traced" => Event::Traced {
-                at_ns: self.get("at_ns")?,
-                job: self.get("job")?,
-                trace_high: self.get("trace_high")?,
-                trace_low: self.get("trace_low")?,
-                span: self.get("span")?,
-            },
-            "gc" => Event::Gc {
-                from_ns: self.get("from_ns")?,
-                to_ns: self.get("to_ns")?,
-                unit: self.small("unit")?,
-                generation: self.small("generation")?,
-            },
-            "stack" => Event::Stack {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                weight_ns: self.get("weight_ns")?,
-                stack: self.text("stack")?,
-                kept_ns: self.maybe("kept_ns")?.unwrap_or(0),
-            },
-            "process" => Event::Process {
-                at_ns: self.get("at_ns")?,
-                cpu_ns: self.get("cpu_ns")?,
-                os_wait_ns: self.get("os_wait_ns")?,
-                rss_bytes: self.get("rss_bytes")?,
-                threads: self.small("threads")?,
-                jobs: self.small("jobs")?,
-                lag_ns: self.get("lag_ns")?,
-                loop_ns: self.small("loop_ns")?,
-                waking_ns: self.maybe("waking_ns")?.unwrap_or(0),
-                hand_overs: self.maybe("hand_overs")?.unwrap_or(0),
-            },
-            "running" => Event::Running {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                from_ns: self.get("from_ns")?,
-            },
-            "cost" => Event::Cost {
-                at_ns: self.get("at_ns")?,
-                events: self.get("events")?,
-                thousand_ns: self.get("thousand_ns")?,
-                writer_ns: self.get("writer_ns")?,
-                sampler_ns: self.get("sampler_ns")?,
-            },
-            "look" => Event::Look {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                weight_ns: self.get("weight_ns")?,
-                free: self.get("free")? != 0,
-            },
-            "cores" => Event::Cores {
-                at_ns: self.get("at_ns")?,
-                thread: self.small("thread")?,
-                waited_ns: self.get("waited_ns")?,
-                withheld_ns: self.get("withheld_ns")?,
-            },
-            "answer" => Event::Answer {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-            },
-            "turn" => Event::Turn {
-                at_ns: self.get("at_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                how: self.small("how")?,
-                stops: self.small("stops")?,
-            },
-            "contention" => Event::Contention {
-                from_ns: self.get("from_ns")?,
-                to_ns: self.get("to_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                resource: self.small("resource")?,
-                kind: self.choice(
-                    "kind",
-                    &[
-                        ResourceKind::Connections,
-                        ResourceKind::Threads,
-                        ResourceKind::Semaphore,
-                        ResourceKind::Lock,
-                        ResourceKind::Processes,
-                    ],
-                )?,
-                flags: self.small("flags")?,
-                capacity: self.small("capacity")?,
-                name: self.text("name")?,
-                line: self.text("line")?,
-            },
-            "hold" => Event::Hold {
-                from_ns: self.get("from_ns")?,
-                to_ns: self.get("to_ns")?,
-                unit: self.small("unit")?,
-                job: self.get("job")?,
-                resource: self.small("resource")?,
-                flags: self.small("flags")?,
-                line: self.text("line")?,
-            },
-            "about" => Event::About {
-                at_ns: self.get("at_ns")?,
-                json: self.text("json")?,
-            },
-            "mark" => Event::Mark {
-                at_ns: self.get("at_ns")?,
-                what: self.text("what")?,
-            },
-            _ => {
-                return Err(PyValueError::new_err(format!(
-                    "event={name:?}, expected a name of `docs/recording-format.md`"
-                )))
-            }
-        })
+            _ => {}
+        }
+        self.read(name)
     }
 }
+
+/// A field by how it is written: a text and kinds by name, all others as numbers.
+macro_rules! take {
+    ($self:ident, $name:expr, flag, $type:ty) => {
+        $self.get($name)? != 0
+    };
+    ($self:ident, $name:expr, text_number, $type:ty) => {
+        $self.text($name)?
+    };
+    ($self:ident, $name:expr, unit_kind, $type:ty) => {
+        $self.choice($name, &<$type>::BY_NUMBER)?
+    };
+    ($self:ident, $name:expr, arrival_clock, $type:ty) => {
+        $self.choice($name, &<$type>::BY_NUMBER)?
+    };
+    ($self:ident, $name:expr, wait_kind, $type:ty) => {
+        $self.choice($name, &<$type>::BY_NUMBER)?
+    };
+    ($self:ident, $name:expr, resource_kind, $type:ty) => {
+        $self.choice($name, &<$type>::BY_NUMBER)?
+    };
+    ($self:ident, $name:expr, outcome, $type:ty) => {
+        $self.choice($name, &<$type>::BY_NUMBER)?
+    };
+    ($self:ident, $name:expr, $how:ident, $type:ty) => {
+        $self.small::<$type>($name)?
+    };
+}
+
+macro_rules! read {
+    ($($(#[$doc:meta])+ $tag:literal $name:ident $event:ident {
+        $($field:ident: $type:ty = $how:ident),+
+    })+) => {
+        impl Fields<'_, '_> {
+            fn read(&mut self, name: &str) -> PyResult<Event> {
+                Ok(match name {
+                    $(stringify!($name) => Event::$event {
+                        $($field: take!(self, stringify!($field), $how, $type)),+
+                    },)+
+                    _ => {
+                        return Err(PyValueError::new_err(format!(
+                            "event={name:?}, expected a name of `docs/recording-format.md`"
+                        )))
+                    }
+                })
+            }
+        }
+    };
+}
+
+events!(read);
