@@ -3,7 +3,8 @@
     python scripts/prose.py [FILE ...]     without files: all pages, and the texts of all sources
 
 In a page it reads everything but code blocks, code spans and comments; in Python comments, docstrings and other
-texts; in Rust comments.
+texts; in Rust comments. Without files it also counts the functions, classes and modules that a past participle or a
+pronoun names: `NAMES_LEFT` has how many each area may have.
 A rule is a pattern and a remedy. A line that must break one (a quotation) ends with `prose: allowed`.
 Exit 0: nothing found; 1: findings, one a line.
 """
@@ -48,6 +49,48 @@ RULES: Final = tuple(
     )
 )
 
+#: A function is a verb with an object, a class a noun: a past participle or a pronoun alone is neither.
+_NO_NAME: Final = frozenset(
+    "said told shown known seen kept held given taken made done gone begun spent left lost met put sent found heard "
+    "lent come came got grown built chosen stuck written put_back took did had saw went "
+    "who whom here there this that these those mine ours theirs it they one other each elsewhere now then lately "
+    "apart beside at_once anew".split()
+)
+_PARTICIPLE: Final = re.compile(r"(?!(?:feed|seed|need|speed|embed|shed|red|exceed|proceed|succeed)$)[a-z]+ed")
+_DEFINED: Final = {
+    ".py": re.compile(r"^ *(?:async )?(?:def|class) (\w+)", re.MULTILINE),
+    ".rs": re.compile(
+        r"^ *(?:pub(?:\([a-z]+\))? )?(?:unsafe |async |extern \S+ )*(?:fn|struct|enum|trait|mod) (\w+)", re.MULTILINE
+    ),
+}
+#: Area -> how many such names it still has: lower the number whenever some have gone.
+NAMES_LEFT: Final = {
+    "crates": 61,
+    "packages/greenlane/src": 113,
+    "packages/greenlane-serve/src": 68,
+    "packages/greenlane-tools/src": 312,
+    "packages/greenlane-work/src": 113,
+}
+
+
+def no_names(path: Path) -> Iterator[str]:
+    """One line for each function, class and module of a source that a past participle or a pronoun names."""
+    text = path.read_text("utf-8").partition("#[cfg(test)]\nmod tests {")[0]
+    for found in _DEFINED[path.suffix].finditer(text):
+        name = found[1].strip("_").lower()
+        if name in _NO_NAME or _PARTICIPLE.fullmatch(name):
+            line = 1 + text.count("\n", 0, found.start(1))
+            yield f"{path}:{line}: {found[1]!r}: write a verb with its object, or a noun"
+
+
+def _many_names() -> Iterator[str]:
+    for area, most in NAMES_LEFT.items():
+        paths = (path for suffix in _DEFINED for path in sorted((ROOT / area).rglob(f"*{suffix}")))
+        found = [line for path in paths if "tests" not in path.parts for line in no_names(path)]
+        if len(found) > most:
+            yield from found
+            yield f"{area}: {len(found)} such names, expected at most {most} (`NAMES_LEFT`)"
+
 
 def _page(text: str) -> Iterator[tuple[int, str]]:
     fenced = commented = False
@@ -87,7 +130,7 @@ def main(argv: list[str]) -> int:
     """See the module."""
     paths = {Path(name) for name in argv} or {path for pattern in (*PAGES, *SOURCES) for path in ROOT.glob(pattern)}
     paths -= {Path(__file__).resolve(), ROOT / "tests/test_words.py"}  # They quote what nobody may write.
-    found = [line for path in sorted(paths) for line in findings(path)]
+    found = [line for path in sorted(paths) for line in findings(path)] + ([] if argv else [*_many_names()])
     print(*found, sep="\n", end="\n" if found else "")
     return 1 if found else 0
 
