@@ -11,7 +11,7 @@ from pathlib import Path
 
 from generated import written_or_checked
 
-from greenlane.settings import shown
+from greenlane.settings import listing
 from greenlane.settings.parts import ALIASES, FIRST
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
@@ -63,13 +63,13 @@ COLUMNS = "\n| setting | default | expected | what it is, and why this default |
 
 def page() -> str:
     """The whole page as Markdown."""
-    rows = shown.describe()
+    rows = listing.describe()
     aliases = ", ".join(f"`{other}` (`{name}`)" for other, name in ALIASES.items())
     text = HEAD.replace("{aliases}", aliases)
     by_name = {str(row["setting"]): row for row in rows}
     text += f"\n## The ten that people set first\n\nThey are in no table below.\n{COLUMNS}"
     text += "".join(_row(by_name[name]) for name in FIRST)
-    for distribution in shown.by_distribution():
+    for distribution in listing.by_distribution():
         own = [row for row in rows if row["distribution"] == distribution and row["setting"] not in FIRST]
         text += f"\n## {distribution}\n{COLUMNS}" + "".join(_row(row) for row in own if not _of_lane(row))
     return text + LANES + COLUMNS + "".join(_row(row) for row in rows if _of_lane(row))

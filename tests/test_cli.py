@@ -29,7 +29,7 @@ from greenlane.cli.main import main
 from greenlane.cli.parser import Parser
 from greenlane.control.server import Server
 from greenlane.settings import settings_of
-from greenlane.settings.shown import installed as all_settings
+from greenlane.settings.listing import installed as all_settings
 from greenlane_tools.cli import top
 from greenlane_tools.cli.demo import DEMOS
 

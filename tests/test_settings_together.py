@@ -8,8 +8,8 @@ import pytest
 
 from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, Setting, Settings, load, settings_of
+from greenlane.settings.listing import by_distribution, describe, installed
 from greenlane.settings.refusal import FOREIGN, REMOVED
-from greenlane.settings.shown import by_distribution, describe, installed
 
 EVERY = settings_of(installed())
 

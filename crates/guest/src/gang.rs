@@ -24,7 +24,7 @@ impl Rule for Freely {
         gang::in_force().is_some()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call.
         gang::freely(|| unsafe { call.pass() })
     }
@@ -35,7 +35,7 @@ impl Rule for Asked {
         gang::in_force().is_some()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call; the result is a new reference, or null with an error set.
         unsafe {
             let told = call.pass();
@@ -63,7 +63,7 @@ impl Rule for Chosen {
         gang::is_wanted()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call.
         unsafe {
             let told = call.pass();
@@ -111,7 +111,7 @@ pub fn gang_start(cores: Vec<u32>, always: bool, cache: Option<PathBuf>) {
 #[pyfunction]
 #[pyo3(signature = (watch=false))]
 pub fn gang_stop(py: Python<'_>, watch: bool) {
-    table::put_back(Owner::Gang);
+    table::restore(Owner::Gang);
     py.detach(|| gang::stop(watch));
 }
 
@@ -131,7 +131,7 @@ pub fn gang_shown() -> (Option<u32>, &'static str) {
 #[pyfunction]
 #[pyo3(signature = (cache, cores))]
 pub fn hand_over(py: Python<'_>, cache: Option<PathBuf>, cores: Vec<u32>) -> Option<Cost> {
-    let known = gang::measured(cache.as_deref());
+    let known = gang::load_or_measure(cache.as_deref());
     let cost = known.or_else(|| py.detach(|| gang::measure(&cores, cache.as_deref())));
     let flat = |cost: HandOver| (cost.one_core_ns, cost.two_cores_ns, cost.pays());
     cost.map(flat)

@@ -2,7 +2,7 @@
 //!
 //! Each look takes the GIL for a moment. Its wait is what an event loop would have waited that woke up just then.
 
-use greenlane_policy::waits::{Look, Waits};
+use greenlane_policy::gil_waits::{GilLook, GilWaits};
 use greenlane_process::clock;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,11 +15,11 @@ const FIRST_NS: u64 = 200_000;
 /// More looks add nothing. Looks become rarer, to span a long call.
 const MOST_LOOKS: usize = 256;
 
-struct Shared {
+struct LookQueue {
     over: AtomicBool,
     /// Since when the present look waits; 0 = there is none.
     waiting_ns: AtomicU64,
-    looks: Mutex<Vec<Look>>,
+    looks: Mutex<Vec<GilLook>>,
     /// Between two looks, at first.
     every_ns: u64,
 }
@@ -27,7 +27,7 @@ struct Shared {
 /// See `_native.pyi`.
 #[pyclass(frozen, module = "greenlane._native")]
 pub struct GilLooks {
-    shared: Arc<Shared>,
+    shared: Arc<LookQueue>,
     thread: Option<Thread>,
 }
 
@@ -35,7 +35,7 @@ pub struct GilLooks {
 impl GilLooks {
     #[new]
     fn new(every_ns: u64) -> Self {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(LookQueue {
             over: AtomicBool::new(false),
             waiting_ns: AtomicU64::new(0),
             looks: Mutex::default(),
@@ -59,22 +59,22 @@ impl GilLooks {
             thread.unpark();
         }
         let waiting_ns = self.shared.waiting_ns.load(Ordering::Acquire);
-        let mut looks: Vec<Look> = self
+        let mut looks: Vec<GilLook> = self
             .shared
-            .kept()
+            .lock_looks()
             .map_or_else(Vec::new, |kept| kept.clone());
         if waiting_ns > 0 {
-            looks.push(Look {
+            looks.push(GilLook {
                 wait_ns: clock::monotonic_ns().saturating_sub(waiting_ns),
                 pause_ns: self.shared.pause_ns(looks.len()),
             });
         }
-        let waits = Waits::of(looks);
+        let waits = GilWaits::of(looks);
         (waits.seen_ns, waits.free_ns, waits.long_ns)
     }
 }
 
-impl Shared {
+impl LookQueue {
     /// After the look of that number, from 0.
     fn pause_ns(&self, look: usize) -> u64 {
         self.every_ns << (look / 64).min(8)
@@ -93,8 +93,8 @@ impl Shared {
             let seen = Python::try_attach(|_| {
                 let wait_ns = clock::monotonic_ns().saturating_sub(from_ns);
                 self.waiting_ns.store(0, Ordering::Release);
-                if let Some(mut kept) = self.kept() {
-                    kept.push(Look {
+                if let Some(mut kept) = self.lock_looks() {
+                    kept.push(GilLook {
                         wait_ns,
                         pause_ns: self.pause_ns(look),
                     });
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// None = another thread has it, which in a forked child may be gone.
-    fn kept(&self) -> Option<MutexGuard<'_, Vec<Look>>> {
+    fn lock_looks(&self) -> Option<MutexGuard<'_, Vec<GilLook>>> {
         match self.looks.try_lock() {
             Ok(kept) => Some(kept),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),

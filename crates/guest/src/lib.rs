@@ -8,11 +8,11 @@ mod gang;
 mod gil_looks;
 mod health;
 mod listeners;
-mod now;
+mod nonblocking_calls;
 mod permit_queue;
 mod placed;
 mod serving;
-mod standing;
+mod stalled_threads;
 mod threads;
 mod turns;
 mod upstreams;
@@ -42,19 +42,21 @@ mod _native {
     #[pymodule_export]
     use super::listeners::{lead_to, listen_to, stop_listening, unseen_method};
     #[pymodule_export]
-    use super::now::{readable_now, rearm_now, recv_now, send_at_once, send_now};
+    use super::nonblocking_calls::{readable_now, rearm_now, recv_now, send_at_once, send_now};
     #[pymodule_export]
     use super::permit_queue::PermitQueue;
     #[pymodule_export]
     use super::placed::CallProfile;
     #[pymodule_export]
-    use super::serving::{Apart, AtOnce, Shed};
+    use super::serving::{HeavyRouteLane, Shed, WorkerConcurrency};
     #[pymodule_export]
-    use super::standing::Standing;
+    use super::stalled_threads::StalledThreads;
     #[pymodule_export]
-    use super::threads::{threads_heavy, threads_learned, threads_nearly_full, threads_turn};
+    use super::threads::{
+        threads_heavy, threads_learn_share, threads_nearly_full, threads_next_queue,
+    };
     #[pymodule_export]
-    use super::upstreams::{KeyLook, Start, UpstreamTotals, Upstreams};
+    use super::upstreams::{KeyStatus, Start, UpstreamTotals, Upstreams};
     #[pymodule_export]
     use greenlane_interpreter::endings::guard_endings;
     #[pymodule_export]
@@ -78,7 +80,7 @@ mod _native {
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         greenlane_permits::observer::tell(greenlane_recorder::waited_for_a_permit);
-        greenlane_permits::observer::tell_of_turns(super::turns::recorded);
+        greenlane_permits::observer::tell_of_turns(super::turns::record_turn);
         Ok(())
     }
 }

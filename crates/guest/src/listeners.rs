@@ -1,10 +1,10 @@
 //! Python code that is called before, after or instead of every call of a C function, by whatever name that is called.
 
 use greenlane_interpreter::endings::guard_at_exit;
-use greenlane_methods::call::{Call, Given};
+use greenlane_methods::call::{Arguments, Call};
 use greenlane_methods::table::{self, Owner, Rule};
 use greenlane_permits::gang;
-use greenlane_recorder::lead;
+use greenlane_recorder::method_hook;
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ impl Rule for Listener {
         true
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call, attached; the arguments live as long as it.
         unsafe {
             if !self.after {
@@ -47,12 +47,12 @@ impl Listener {
         // SAFETY: as the caller says.
         unsafe {
             let said = match call.given {
-                Given::Nothing => ffi::PyObject_CallNoArgs(listener),
-                Given::One(one) => {
+                Arguments::Nothing => ffi::PyObject_CallNoArgs(listener),
+                Arguments::One(one) => {
                     ffi::PyObject_CallFunctionObjArgs(listener, one, ptr::null_mut::<PyObject>())
                 }
-                Given::Tuple(all, named) => ffi::PyObject_Call(listener, all, named),
-                Given::Vector(all, count, names) => {
+                Arguments::Tuple(all, named) => ffi::PyObject_Call(listener, all, named),
+                Arguments::Vector(all, count, names) => {
                     ffi::PyObject_Vectorcall(listener, all, count as usize, names)
                 }
             };
@@ -83,30 +83,30 @@ pub fn listen_to(
 }
 
 /// A callable in the place of the function.
-struct Instead(Py<PyAny>);
+struct ReplacedMethod(Py<PyAny>);
 
-impl Rule for Instead {
+impl Rule for ReplacedMethod {
     fn wants(&self) -> bool {
         true
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call, attached.
         unsafe { call.hand_to(self.0.as_ptr()) }
     }
 }
 
 /// What has a rule of its own is not called, but asked for it.
-struct Led(#[allow(dead_code)] Py<PyAny>, &'static dyn Rule);
+struct RedirectedMethod(#[allow(dead_code)] Py<PyAny>, &'static dyn Rule);
 
-impl Rule for Led {
+impl Rule for RedirectedMethod {
     fn wants(&self) -> bool {
         self.1.wants()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: as the caller says.
-        unsafe { self.1.seen(call) }
+        unsafe { self.1.see(call) }
     }
 }
 
@@ -114,11 +114,12 @@ impl Rule for Led {
 #[pyfunction]
 pub fn lead_to(function: &Bound<'_, PyAny>, callable: Bound<'_, PyAny>) -> PyResult<()> {
     guard_at_exit(function.py())?;
-    let rule: Box<dyn Rule> = match lead::of(&callable).map(|lead| ptr::from_ref(&*lead.rule)) {
-        // SAFETY: the object is held as long as its rule is.
-        Some(rule) => Box::new(Led(callable.unbind(), unsafe { &*rule })),
-        None => Box::new(Instead(callable.unbind())),
-    };
+    let rule: Box<dyn Rule> =
+        match method_hook::of(&callable).map(|lead| ptr::from_ref(&*lead.rule)) {
+            // SAFETY: the object is held as long as its rule is.
+            Some(rule) => Box::new(RedirectedMethod(callable.unbind(), unsafe { &*rule })),
+            None => Box::new(ReplacedMethod(callable.unbind())),
+        };
     table::see(function, Owner::Listeners, rule).map_err(PyValueError::new_err)
 }
 
@@ -134,5 +135,5 @@ pub fn unseen_method<'py>(
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn stop_listening(function: &Bound<'_, PyAny>) -> PyResult<()> {
-    table::put_back_one(function).map_err(PyValueError::new_err)
+    table::restore_one(function).map_err(PyValueError::new_err)
 }

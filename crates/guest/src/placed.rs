@@ -31,29 +31,29 @@ impl CallProfile {
 
     #[pyo3(signature = (took_ns, computed=false))]
     fn update(&self, took_ns: u64, computed: bool) {
-        self.locked().update(took_ns, computed, &self.rule);
+        self.lock().update(took_ns, computed, &self.rule);
     }
 
     fn computes(&self) -> bool {
-        self.locked().computes()
+        self.lock().computes()
     }
 
     fn weight(&self) -> &'static str {
-        self.locked().weight(&self.rule, Pin::Auto).name()
+        self.lock().weight(&self.rule, Pin::Auto).name()
     }
 
     fn expected_ns(&self) -> u64 {
-        self.locked().expected_ns()
+        self.lock().expected_ns()
     }
 
     fn samples(&self) -> u64 {
-        self.locked().samples()
+        self.lock().samples()
     }
 }
 
 impl CallProfile {
     /// Never waits for long, and never for the GIL: nothing of Python runs under it.
-    fn locked(&self) -> MutexGuard<'_, CoreProfile> {
+    fn lock(&self) -> MutexGuard<'_, CoreProfile> {
         self.profile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,11 @@
 //! What `greenlane serve` decides from what its workers measure; the shells are `greenlane_serve/at_once`, `/apart` and
 //! `greenlane/hosts/shedding`.
 
-use greenlane_policy::apart::{Apart as CoreApart, ApartRule, Ended};
-use greenlane_policy::at_once::{AtOnce as CoreAtOnce, AtOnceRule, Did, Span};
+use greenlane_policy::heavy_route_lane::{HeavyRouteLane as CoreLane, HeavyRouteRule, RouteTotals};
 use greenlane_policy::shed::{Shed as CoreShed, ShedRule};
+use greenlane_policy::worker_concurrency::{
+    ConcurrencyRule, Span, SpanTotals, WorkerConcurrency as CoreConcurrency,
+};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,21 +16,21 @@ type Times = (u64, u64, u64);
 
 /// See `_native.pyi`, which is the manual.
 #[pyclass(module = "greenlane._native")]
-pub struct AtOnce(CoreAtOnce);
+pub struct WorkerConcurrency(CoreConcurrency);
 
 #[pymethods]
-impl AtOnce {
+impl WorkerConcurrency {
     #[new]
     #[pyo3(signature = (*, busy, least, most, gap_ns, window_ns, first))]
     fn new(busy: f64, least: u32, most: u32, gap_ns: u64, window_ns: u64, first: u32) -> Self {
-        let rule = AtOnceRule {
+        let rule = ConcurrencyRule {
             busy,
             least,
             most,
             gap_ns,
             window_ns,
         };
-        Self(CoreAtOnce::new(rule, first))
+        Self(CoreConcurrency::new(rule, first))
     }
 
     fn make_room(&mut self, span: Times, workers: u32, in_progress: u64) {
@@ -37,13 +39,13 @@ impl AtOnce {
 
     #[pyo3(signature = (span, *, jobs, blocked_ns, wakes, late_ns))]
     fn look(&mut self, span: Times, jobs: u64, blocked_ns: u64, wakes: u64, late_ns: u64) -> bool {
-        let did = Did {
+        let totals = SpanTotals {
             jobs,
             blocked_ns,
             wakes,
             late_ns,
         };
-        self.0.look(read_span(span), did)
+        self.0.look(read_span(span), totals)
     }
 
     fn number(&self) -> u32 {
@@ -58,14 +60,14 @@ impl AtOnce {
 
 /// See `_native.pyi`.
 #[pyclass(module = "greenlane._native")]
-pub struct Apart(CoreApart);
+pub struct HeavyRouteLane(CoreLane);
 
 #[pymethods]
-impl Apart {
+impl HeavyRouteLane {
     #[new]
     #[pyo3(signature = (*, over_ns, learn_after))]
     fn new(over_ns: u64, learn_after: u64) -> Self {
-        Self(CoreApart::new(ApartRule {
+        Self(CoreLane::new(HeavyRouteRule {
             over_ns,
             learn_after,
         }))
@@ -103,35 +105,35 @@ impl Shed {
     /// A step of the caller's clock can put an arrival, and its deadline, before the start of our clock.
     fn refuses(&self, arrival_ns: i64, due_ns: i64, now_ns: i64) -> bool {
         let due_ns = due_ns.max(i64::from(due_ns != 0));
-        let [arrival_ns, due_ns, now_ns] = [arrival_ns, due_ns, now_ns].map(clamped);
-        self.locked().refuses(arrival_ns, due_ns, now_ns)
+        let [arrival_ns, due_ns, now_ns] = [arrival_ns, due_ns, now_ns].map(clamp_ns);
+        self.lock().refuses(arrival_ns, due_ns, now_ns)
     }
 
     fn served(&self, took_ns: i64, span_ns: i64) {
-        self.locked().served(clamped(took_ns), clamped(span_ns));
+        self.lock().add_served(clamp_ns(took_ns), clamp_ns(span_ns));
     }
 
     fn p99_ns(&self) -> u64 {
-        self.locked().p99_ns()
+        self.lock().p99_ns()
     }
 }
 
 impl Shed {
     /// Never waits for long, and never for the GIL: nothing of Python runs under it.
-    fn locked(&self) -> MutexGuard<'_, CoreShed> {
+    fn lock(&self) -> MutexGuard<'_, CoreShed> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn clamped(ns: i64) -> u64 {
+fn clamp_ns(ns: i64) -> u64 {
     ns.max(0).unsigned_abs()
 }
 
-fn read(row: &Row) -> (&str, Ended) {
+fn read(row: &Row) -> (&str, RouteTotals) {
     let (route, jobs, cpu_ns) = row;
     (
         route.as_str(),
-        Ended {
+        RouteTotals {
             jobs: *jobs,
             cpu_ns: *cpu_ns,
         },

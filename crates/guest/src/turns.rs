@@ -1,10 +1,10 @@
 //! How a heavy phase took its turn, as the recorder writes it.
 
-use greenlane_permits::observer::Turn;
+use greenlane_permits::observer::PhaseTurn;
 use greenlane_recorder::{TURN_CHARGED, TURN_EXPRESS, TURN_SHARED, TURN_SKIPPED, TURN_TAKEN};
 
 /// Writes it down, if there is a recording.
-pub fn recorded(turn: Turn) {
+pub fn record_turn(turn: PhaseTurn) {
     let bits = [
         (turn.taken, TURN_TAKEN),
         (turn.express, TURN_EXPRESS),

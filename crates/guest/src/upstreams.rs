@@ -1,7 +1,7 @@
 //! Which order goes to its upstream next, for Python: the shell is `greenlane_work`.
 
 use greenlane_policy::upstream::{
-    KeyLook as CoreLook, Outcome, Rule as CoreRule, Upstreams as CoreUpstreams,
+    KeyStatus as CoreLook, Outcome, Rule as CoreRule, Upstreams as CoreUpstreams,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -96,7 +96,7 @@ impl Start {
 
 /// See `_native.pyi`.
 #[pyclass(frozen, get_all, module = "greenlane._native")]
-pub struct KeyLook {
+pub struct KeyStatus {
     key: String,
     running: u32,
     parked: u64,
@@ -121,7 +121,7 @@ pub struct KeyLook {
     expired: u64,
 }
 
-impl From<CoreLook> for KeyLook {
+impl From<CoreLook> for KeyStatus {
     fn from(look: CoreLook) -> Self {
         let [ok, failed, timed_out, refused, cancelled] = look.counts.ended;
         Self {
@@ -180,11 +180,11 @@ impl Upstreams {
 
     #[pyo3(signature = (order, key, now_ns, size=0, deadline_ns=0))]
     fn arrive(&self, order: u64, key: &str, now_ns: u64, size: u64, deadline_ns: u64) -> bool {
-        self.locked().arrive(order, key, now_ns, size, deadline_ns)
+        self.lock().arrive(order, key, now_ns, size, deadline_ns)
     }
 
     fn next(&self, now_ns: u64) -> Option<Start> {
-        self.locked().next(now_ns).map(|start| Start {
+        self.lock().next(now_ns).map(|start| Start {
             order: start.order,
             key: start.key.to_string(),
             probe: start.probe,
@@ -199,71 +199,71 @@ impl Upstreams {
         let Some(&outcome) = Outcome::ALL.get(outcome) else {
             return Err(PyValueError::new_err(format!("outcome {outcome}")));
         };
-        Ok(self.locked().ended(order, now_ns, outcome))
+        Ok(self.lock().end(order, now_ns, outcome))
     }
 
     fn began(&self, order: u64, now_ns: u64, timed: bool) {
-        self.locked().began(order, now_ns, timed);
+        self.lock().began(order, now_ns, timed);
     }
 
     fn wake_ns(&self, now_ns: u64) -> Option<u64> {
-        self.locked().wake_ns(now_ns)
+        self.lock().wake_ns(now_ns)
     }
 
     fn surplus(&self, now_ns: u64) -> Vec<u64> {
-        self.locked().surplus(now_ns)
+        self.lock().surplus(now_ns)
     }
 
     fn expired(&self, now_ns: u64) -> Vec<u64> {
-        self.locked().expired(now_ns)
+        self.lock().take_expired(now_ns)
     }
 
     fn withdraw(&self, order: u64, now_ns: u64) -> bool {
-        self.locked().withdraw(order, now_ns)
+        self.lock().withdraw(order, now_ns)
     }
 
     fn drain(&self, now_ns: u64) -> Vec<u64> {
-        self.locked().drain(now_ns)
+        self.lock().drain(now_ns)
     }
 
     fn set(&self, key: &str, now_ns: u64, rule: Option<Rule>) {
-        self.locked().set(key, now_ns, rule.map(Into::into));
+        self.lock().set(key, now_ns, rule.map(Into::into));
     }
 
     fn lease(&self, key: &str, now_ns: u64, calls: Option<u32>) {
-        self.locked().lease(key, now_ns, calls);
+        self.lock().lease(key, now_ns, calls);
     }
 
     fn presume(&self, key: &str, now_ns: u64, usual_ns: u64) {
-        self.locked().presume(key, now_ns, usual_ns);
+        self.lock().presume(key, now_ns, usual_ns);
     }
 
     fn probes_failed(&self, key: &str, now_ns: u64, open_ns: u64) {
-        self.locked().probes_failed(key, now_ns, open_ns);
+        self.lock().probes_failed(key, now_ns, open_ns);
     }
 
     fn open(&self, key: &str, now_ns: u64) {
-        self.locked().open(key, now_ns);
+        self.lock().open(key, now_ns);
     }
 
     fn close(&self, key: &str, now_ns: u64) {
-        self.locked().close(key, now_ns);
+        self.lock().close(key, now_ns);
     }
 
     fn load(&self, key: &str) -> (u32, u64) {
-        self.locked().load(key)
+        self.lock().load(key)
     }
 
-    fn look(&self) -> Vec<KeyLook> {
-        self.locked().look().into_iter().map(Into::into).collect()
+    fn look(&self) -> Vec<KeyStatus> {
+        self.lock().look().into_iter().map(Into::into).collect()
     }
 
-    fn look_at(&self, key: &str) -> Option<KeyLook> {
-        self.locked().look_at(key).map(Into::into)
+    fn look_at(&self, key: &str) -> Option<KeyStatus> {
+        self.lock().look_at(key).map(Into::into)
     }
 
     fn totals(&self) -> UpstreamTotals {
-        let totals = self.locked().totals();
+        let totals = self.lock().totals();
         UpstreamTotals {
             slots: totals.slots,
             running: totals.running,
@@ -278,7 +278,7 @@ impl Upstreams {
 
 impl Upstreams {
     /// Never waits for long, and never for the GIL: nothing of Python runs under it.
-    fn locked(&self) -> MutexGuard<'_, CoreUpstreams> {
+    fn lock(&self) -> MutexGuard<'_, CoreUpstreams> {
         self.upstreams
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

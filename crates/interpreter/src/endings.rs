@@ -103,7 +103,7 @@ pub fn guard_endings() -> usize {
 pub fn guard() -> usize {
     let mut pages = Pages::with_room();
     let mut slots = 0;
-    objects::each(&mut |object, _| {
+    objects::visit_all(&mut |object, _| {
         if object.contains(guard as *const () as usize) {
             OURS.is(&object.span());
         } else if object.contains(crate::address()) {
@@ -125,7 +125,7 @@ fn redirect(object: &Object<'_>, pages: &mut Pages) -> usize {
             let place = unsafe { &*(slot.address as *const AtomicUsize) };
             let writable = pages.writable(slot.address);
             let to = ends as *const () as usize;
-            slots += usize::from(writable.is_some_and(|now| pages::put(place, to, now)));
+            slots += usize::from(writable.is_some_and(|now| pages::write_word(place, to, now)));
         }
     });
     slots

@@ -1,6 +1,6 @@
 //! An HTTP/1 answer as its bytes come in: where it ends, its status, whether its connection may go on (RFC 9112 §6.3).
 
-use crate::plan::Why;
+use crate::plan::FailureReason;
 use httparse::{parse_chunk_size, Header, Response, Status, EMPTY_HEADER};
 
 /// A longer head is no server's: nginx and gunicorn send at most 8 to 64 kB.
@@ -53,7 +53,7 @@ impl Answer {
     }
 
     /// Takes bytes; true = the answer is complete. Bytes behind its end make the connection unfit for another.
-    pub fn feed(&mut self, bytes: &[u8], worker_header: &str) -> Result<bool, Why> {
+    pub fn feed(&mut self, bytes: &[u8], worker_header: &str) -> Result<bool, FailureReason> {
         self.begun |= !bytes.is_empty();
         let mut rest = bytes;
         while let Body::Head = self.body {
@@ -88,7 +88,7 @@ impl Answer {
         &mut self,
         bytes: &'a [u8],
         worker_header: &str,
-    ) -> Result<Option<&'a [u8]>, Why> {
+    ) -> Result<Option<&'a [u8]>, FailureReason> {
         let before = self.head.len();
         if before == 0 {
             if let Some(length) = self.parse(bytes, worker_header)? {
@@ -108,26 +108,26 @@ impl Answer {
             }
         }
         if self.head.len() > MOST_HEAD_BYTES {
-            return Err(Why::EndlessHead);
+            return Err(FailureReason::EndlessHead);
         }
         Ok(None)
     }
 
-    fn parse(&mut self, head: &[u8], worker_header: &str) -> Result<Option<usize>, Why> {
+    fn parse(&mut self, head: &[u8], worker_header: &str) -> Result<Option<usize>, FailureReason> {
         let mut headers = [EMPTY_HEADER; MOST_HEADERS];
         let mut response = Response::new(&mut headers);
         let length = match response.parse(head) {
             Ok(Status::Complete(length)) => length,
             Ok(Status::Partial) => return Ok(None),
-            Err(httparse::Error::TooManyHeaders) => return Err(Why::EndlessHead),
-            Err(_) => return Err(Why::Rubbish),
+            Err(httparse::Error::TooManyHeaders) => return Err(FailureReason::EndlessHead),
+            Err(_) => return Err(FailureReason::Rubbish),
         };
         let status = response.code.unwrap_or(0);
         if (100..200).contains(&status) && status != 101 {
             return Ok(Some(length)); // an interim answer: the real one follows
         }
         self.status = status as i16;
-        let said = Said::of(response.headers, worker_header)?;
+        let said = Framing::of(response.headers, worker_header)?;
         self.worker = said.worker;
         self.keeps = match response.version {
             Some(1) => !said.close,
@@ -149,7 +149,7 @@ impl Answer {
 
 /// What of a head matters here.
 #[derive(Default)]
-struct Said {
+struct Framing {
     length: Option<u64>,
     chunked: bool,
     close: bool,
@@ -157,15 +157,15 @@ struct Said {
     worker: i32,
 }
 
-impl Said {
-    fn of(headers: &[Header<'_>], worker_header: &str) -> Result<Self, Why> {
+impl Framing {
+    fn of(headers: &[Header<'_>], worker_header: &str) -> Result<Self, FailureReason> {
         let mut said = Self::default();
         for header in headers {
             let text = std::str::from_utf8(header.value).unwrap_or("").trim();
             if header.name.eq_ignore_ascii_case("content-length") {
-                let length = text.parse().map_err(|_| Why::Rubbish)?;
+                let length = text.parse().map_err(|_| FailureReason::Rubbish)?;
                 if said.length.is_some_and(|other| other != length) {
-                    return Err(Why::Rubbish);
+                    return Err(FailureReason::Rubbish);
                 }
                 said.length = Some(length);
             } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
@@ -212,7 +212,7 @@ enum At {
 
 impl Chunks {
     /// What is behind the body, once it is over.
-    fn feed<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, Why> {
+    fn feed<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, FailureReason> {
         let mut rest = bytes;
         loop {
             if let At::Content(missing) = &mut self.at {
@@ -229,7 +229,7 @@ impl Chunks {
             let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
                 self.line.extend_from_slice(rest);
                 return if self.line.len() > MOST_LINE_BYTES {
-                    Err(Why::Rubbish)
+                    Err(FailureReason::Rubbish)
                 } else {
                     Ok(None)
                 };
@@ -245,16 +245,16 @@ impl Chunks {
     }
 
     /// True = it was the last.
-    fn read_line(&mut self) -> Result<bool, Why> {
+    fn read_line(&mut self) -> Result<bool, FailureReason> {
         if let At::Trailer = self.at {
             return Ok(self.line == b"\r\n" || self.line == b"\n");
         }
         let Ok(Status::Complete((_, size))) = parse_chunk_size(&self.line) else {
-            return Err(Why::Rubbish);
+            return Err(FailureReason::Rubbish);
         };
         self.at = match size {
             0 => At::Trailer,
-            _ => At::Content(size.checked_add(2).ok_or(Why::Rubbish)?),
+            _ => At::Content(size.checked_add(2).ok_or(FailureReason::Rubbish)?),
         };
         Ok(false)
     }
@@ -267,7 +267,7 @@ mod tests {
     const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     const CHUNKED: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\n1\r\nd\r\n0\r\nT: v\r\n\r\n";
 
-    fn fed(parts: &[&[u8]], head_only: bool) -> (Result<bool, Why>, Answer) {
+    fn fed(parts: &[&[u8]], head_only: bool) -> (Result<bool, FailureReason>, Answer) {
         let mut answer = Answer::default();
         answer.begin(head_only);
         let mut last = Ok(false);
@@ -278,7 +278,7 @@ mod tests {
         (last, answer)
     }
 
-    fn whole(text: &str) -> (Result<bool, Why>, Answer) {
+    fn whole(text: &str) -> (Result<bool, FailureReason>, Answer) {
         fed(&[text.as_bytes()], false)
     }
 
@@ -343,25 +343,34 @@ mod tests {
 
     #[test]
     fn rubbish_is_known_at_its_first_bytes() {
-        assert_eq!(whole("SSH-2.0-OpenSSH_9\r\n").0, Err(Why::Rubbish));
-        assert_eq!(fed(&[b"H", b"T", b"X"], false).0, Err(Why::Rubbish));
+        assert_eq!(
+            whole("SSH-2.0-OpenSSH_9\r\n").0,
+            Err(FailureReason::Rubbish)
+        );
+        assert_eq!(
+            fed(&[b"H", b"T", b"X"], false).0,
+            Err(FailureReason::Rubbish)
+        );
         assert_eq!(
             whole("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n").0,
-            Err(Why::Rubbish)
+            Err(FailureReason::Rubbish)
         );
         assert_eq!(
             whole("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n").0,
-            Err(Why::Rubbish)
+            Err(FailureReason::Rubbish)
         );
         let chunk = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(whole(&format!("{chunk}zz\r\n")).0, Err(Why::Rubbish));
+        assert_eq!(
+            whole(&format!("{chunk}zz\r\n")).0,
+            Err(FailureReason::Rubbish)
+        );
         assert_eq!(
             whole(&format!("{chunk}ffffffffffffffff\r\n")).0,
-            Err(Why::Rubbish)
+            Err(FailureReason::Rubbish)
         );
         assert_eq!(
             whole(&format!("{chunk}{}", "1".repeat(MOST_LINE_BYTES + 1))).0,
-            Err(Why::Rubbish)
+            Err(FailureReason::Rubbish)
         );
     }
 
@@ -373,11 +382,11 @@ mod tests {
         let fate = (0..200)
             .map(|_| answer.feed(line.as_bytes(), ""))
             .find(|fate| *fate != Ok(false));
-        assert_eq!(fate, Some(Err(Why::EndlessHead)));
+        assert_eq!(fate, Some(Err(FailureReason::EndlessHead)));
         let many = "A: b\r\n".repeat(MOST_HEADERS + 1);
         assert_eq!(
             whole(&format!("HTTP/1.1 200 OK\r\n{many}\r\n")).0,
-            Err(Why::EndlessHead)
+            Err(FailureReason::EndlessHead)
         );
     }
 

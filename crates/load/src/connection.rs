@@ -75,7 +75,7 @@ impl Connections {
     }
 
     /// Whose tag that is, if it still lives.
-    pub fn tagged(&self, tag: u64) -> Option<Place> {
+    pub fn find_by_tag(&self, tag: u64) -> Option<Place> {
         let place = tag as u32;
         let (generation, connection) = &self.places[place as usize];
         (u64::from(*generation) == tag >> 32 && connection.is_some()).then_some(place)

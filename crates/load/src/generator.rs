@@ -2,7 +2,7 @@
 
 use crate::clock::{now_ns, thread_cpu_ns, OnTime};
 use crate::connection::{Connection, Connections};
-use crate::plan::{Outcome, Schedule, Stopped, Stream, Why, FAILED, UNANSWERED};
+use crate::plan::{FailureReason, Outcome, Schedule, Stopped, Stream, FAILED, UNANSWERED};
 use crate::pool::{Offer, Place, Pool};
 use crate::socket::{Address, Connected};
 use rustix::buffer::spare_capacity;
@@ -79,7 +79,7 @@ impl<'a> Generator<'a> {
     ) -> Result<Self, Stopped> {
         let size = schedule.at_ns.len();
         let (pools, pool_of) = pools(streams);
-        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(exhausted)?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(stop_exhausted)?;
         Ok(Self {
             streams,
             schedule,
@@ -168,8 +168,8 @@ impl<'a> Generator<'a> {
         }
         for event in events.iter() {
             // A connection that an earlier event of this batch closed is no longer there.
-            if let Some(place) = self.connections.tagged(event.data.u64()) {
-                self.happened(place, event.flags)?;
+            if let Some(place) = self.connections.find_by_tag(event.data.u64()) {
+                self.take_event(place, event.flags)?;
             }
         }
         Ok(())
@@ -200,7 +200,7 @@ impl<'a> Generator<'a> {
     /// A connection of its own for a request; its pool has counted it.
     fn open(&mut self, request: u32) -> Result<(), Stopped> {
         let address = &self.streams[self.stream_number(request)].address;
-        let fd = address.socket().map_err(exhausted)?;
+        let fd = address.socket().map_err(stop_exhausted)?;
         let begun = address.connect(&fd);
         self.outcome.connections += 1;
         let place = self.connections.add(Connection::new(fd));
@@ -269,14 +269,14 @@ impl<'a> Generator<'a> {
         let connection = self.connections.at(place);
         let known = std::mem::replace(&mut connection.interest, interest);
         if known.is_empty() {
-            epoll::add(&self.epoll, &connection.fd, data, interest).map_err(exhausted)?;
+            epoll::add(&self.epoll, &connection.fd, data, interest).map_err(stop_exhausted)?;
         } else if known != interest {
-            epoll::modify(&self.epoll, &connection.fd, data, interest).map_err(exhausted)?;
+            epoll::modify(&self.epoll, &connection.fd, data, interest).map_err(stop_exhausted)?;
         }
         Ok(())
     }
 
-    fn happened(&mut self, place: Place, flags: EventFlags) -> Result<(), Stopped> {
+    fn take_event(&mut self, place: Place, flags: EventFlags) -> Result<(), Stopped> {
         let connection = self.connections.at(place);
         let Some(request) = connection.request else {
             // An idle connection that says anything at all has ended, or is out of step.
@@ -306,9 +306,9 @@ impl<'a> Generator<'a> {
         };
         if got == 0 {
             return if connection.answer.end() {
-                self.answered(place)
+                self.end_answer(place)
             } else {
-                self.failed(place, Why::Closed)
+                self.fail_request(place, FailureReason::Closed)
             };
         }
         let first = !connection.answer.begun;
@@ -320,12 +320,12 @@ impl<'a> Generator<'a> {
         }
         match fed {
             Ok(false) => Ok(()),
-            Ok(true) => self.answered(place),
-            Err(why) => self.failed(place, why),
+            Ok(true) => self.end_answer(place),
+            Err(why) => self.fail_request(place, why),
         }
     }
 
-    fn answered(&mut self, place: Place) -> Result<(), Stopped> {
+    fn end_answer(&mut self, place: Place) -> Result<(), Stopped> {
         let connection = self.connections.at(place);
         let request = connection
             .request
@@ -350,14 +350,16 @@ impl<'a> Generator<'a> {
     /// A system call said so.
     fn broke(&mut self, place: Place, error: Errno) -> Result<(), Stopped> {
         let why = match error {
-            Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL => return Err(exhausted(error)),
-            Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::NOTCONN => Why::Reset,
-            _ => Why::Refused,
+            Errno::MFILE | Errno::NFILE | Errno::ADDRNOTAVAIL => return Err(stop_exhausted(error)),
+            Errno::CONNRESET | Errno::PIPE | Errno::CONNABORTED | Errno::NOTCONN => {
+                FailureReason::Reset
+            }
+            _ => FailureReason::Refused,
         };
-        self.failed(place, why)
+        self.fail_request(place, why)
     }
 
-    fn failed(&mut self, place: Place, why: Why) -> Result<(), Stopped> {
+    fn fail_request(&mut self, place: Place, why: FailureReason) -> Result<(), Stopped> {
         let connection = self.connections.at(place);
         let request = connection.request.take().expect("only requests fail");
         if !connection.fresh && !connection.answer.begun {
@@ -383,7 +385,7 @@ impl<'a> Generator<'a> {
     fn close(&mut self, place: Place, stream: usize) -> Result<(), Stopped> {
         self.connections.remove(place);
         let over = |request: u32| self.place_of[request as usize] == OVER;
-        match self.pools[self.pool_of[stream]].lost(over) {
+        match self.pools[self.pool_of[stream]].lose_connection(over) {
             Some(waiting) => self.open(waiting),
             None => Ok(()),
         }
@@ -432,7 +434,7 @@ impl<'a> Generator<'a> {
             let Some((tag, request)) = self.knocking.pop_front() else {
                 break;
             };
-            let Some(place) = self.connections.tagged(tag) else {
+            let Some(place) = self.connections.find_by_tag(tag) else {
                 continue;
             };
             let address: &Address = &self.streams[self.stream_number(request)].address;
@@ -479,7 +481,7 @@ fn raise_descriptors() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
-fn exhausted(error: Errno) -> Stopped {
+fn stop_exhausted(error: Errno) -> Stopped {
     match error {
         Errno::MFILE | Errno::NFILE => Stopped::Descriptors,
         Errno::ADDRNOTAVAIL => Stopped::Ports,

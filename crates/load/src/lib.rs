@@ -23,5 +23,5 @@ pub mod pool;
 pub mod socket;
 
 pub use generator::run;
-pub use plan::{Outcome, Schedule, Stopped, Stream, Why, FAILED, UNANSWERED};
+pub use plan::{FailureReason, Outcome, Schedule, Stopped, Stream, FAILED, UNANSWERED};
 pub use socket::Address;

@@ -54,8 +54,8 @@ pub struct Outcome {
     pub cpu_ns: u64,
     /// Wall time of the run, its drain included.
     pub took_ns: u64,
-    /// Requests that failed, by [`Why`].
-    pub failures: [u64; Why::ALL.len()],
+    /// Requests that failed, by [`FailureReason`].
+    pub failures: [u64; FailureReason::ALL.len()],
     /// Requests sent again because their kept connection turned out to be closed.
     pub sent_again: u64,
     /// Connections opened.
@@ -64,7 +64,7 @@ pub struct Outcome {
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum FailureReason {
     /// Nobody listens, or nobody can be reached.
     Refused,
     /// The connection broke.
@@ -77,7 +77,7 @@ pub enum Why {
     EndlessHead,
 }
 
-impl Why {
+impl FailureReason {
     pub const ALL: [Self; 5] = [
         Self::Refused,
         Self::Reset,

@@ -56,7 +56,7 @@ impl Pool {
     }
 
     /// A connection is gone: the request that may open another in its stead (counted as open), or none.
-    pub fn lost(&mut self, over: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn lose_connection(&mut self, over: impl Fn(u32) -> bool) -> Option<u32> {
         self.open -= 1;
         let next = self.next(over);
         self.open += usize::from(next.is_some());
@@ -104,7 +104,7 @@ mod tests {
             assert_eq!(pool.offer(request), Offer::Wait);
         }
         assert_eq!(pool.give_back(7, |request| request == 2), Some(3));
-        assert_eq!(pool.lost(|_| false), Some(4));
+        assert_eq!(pool.lose_connection(|_| false), Some(4));
         assert_eq!(pool.offer(5), Offer::Wait);
         assert_eq!(pool.give_back(8, |request| request == 5), None);
         assert_eq!(pool.offer(6), Offer::Kept(8));
@@ -114,7 +114,7 @@ mod tests {
     fn a_lost_connection_makes_room() {
         let mut pool = Pool::new(1);
         assert_eq!(pool.offer(1), Offer::New);
-        assert_eq!(pool.lost(|_| false), None);
+        assert_eq!(pool.lose_connection(|_| false), None);
         assert_eq!(pool.offer(2), Offer::New);
         assert_eq!(pool.give_back(3, |_| false), None);
         pool.forget(3);

@@ -1,6 +1,8 @@
 //! The generator against servers on real sockets, good and bad ones. No verdict rests on how long anything took.
 
-use greenlane_load::{run, Address, Outcome, Schedule, Stopped, Stream, Why, FAILED, UNANSWERED};
+use greenlane_load::{
+    run, Address, FailureReason, Outcome, Schedule, Stopped, Stream, FAILED, UNANSWERED,
+};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -101,7 +103,7 @@ fn sent(stream: Stream, schedule: &Schedule) -> Outcome {
     run(&[stream], schedule, "x-worker", &mut |_, _| true).unwrap()
 }
 
-fn failures(outcome: &Outcome, why: Why) -> u64 {
+fn failures(outcome: &Outcome, why: FailureReason) -> u64 {
     outcome.failures[why as usize]
 }
 
@@ -232,15 +234,15 @@ fn a_server_that_ends_kept_connections_loses_no_request() {
 #[test]
 fn bad_answers_are_told_apart() {
     let endless = b"X-Y: zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz\r\n";
-    let cases: [(Why, &[u8], usize); 4] = [
-        (Why::Rubbish, b"SSH-2.0-OpenSSH_9.2\r\n", 1),
-        (Why::Closed, b"HTTP/1.1 200 OK\r\nContent-Le", 1),
+    let cases: [(FailureReason, &[u8], usize); 4] = [
+        (FailureReason::Rubbish, b"SSH-2.0-OpenSSH_9.2\r\n", 1),
+        (FailureReason::Closed, b"HTTP/1.1 200 OK\r\nContent-Le", 1),
         (
-            Why::Closed,
+            FailureReason::Closed,
             b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
             1,
         ),
-        (Why::EndlessHead, endless, 2_000),
+        (FailureReason::EndlessHead, endless, 2_000),
     ];
     for (why, words, times) in cases {
         let (address, _) = serve(move |connection, _| {
@@ -255,7 +257,7 @@ fn bad_answers_are_told_apart() {
         );
         // A server that closes with our bytes unread resets: seen before its words, or behind them.
         assert_eq!(
-            failures(&outcome, why) + failures(&outcome, Why::Reset),
+            failures(&outcome, why) + failures(&outcome, FailureReason::Reset),
             5,
             "{why:?}"
         );
@@ -278,12 +280,12 @@ fn nobody_there_is_a_failed_request() {
     let address = Address::Tcp(listener.local_addr().unwrap());
     drop(listener);
     let outcome = sent(stream(address), &paced(5));
-    assert_eq!(failures(&outcome, Why::Refused), 5);
+    assert_eq!(failures(&outcome, FailureReason::Refused), 5);
     let outcome = sent(
         stream(Address::parse("unix:/nowhere/at/all").unwrap()),
         &paced(5),
     );
-    assert_eq!(failures(&outcome, Why::Refused), 5);
+    assert_eq!(failures(&outcome, FailureReason::Refused), 5);
 }
 
 #[test]

@@ -58,7 +58,7 @@ impl Shape {
 
 /// The arguments, as the convention hands them over.
 #[derive(Clone, Copy)]
-pub enum Given {
+pub enum Arguments {
     Nothing,
     One(*mut PyObject),
     Tuple(*mut PyObject, *mut PyObject),
@@ -89,30 +89,30 @@ impl Function {
     unsafe fn pass(
         &self,
         this: *mut PyObject,
-        given: Given,
+        given: Arguments,
         class: *mut PyTypeObject,
     ) -> *mut PyObject {
         let at = self.address as *const ();
         // SAFETY: `address` is a function of the type that `shape` stands for.
         unsafe {
             match (self.shape, given) {
-                (Shape::TupleNamed, Given::Tuple(all, named)) => {
+                (Shape::TupleNamed, Arguments::Tuple(all, named)) => {
                     transmute::<*const (), Named>(at)(this, all, named)
                 }
-                (_, Given::Tuple(all, _)) => transmute::<*const (), Pair>(at)(this, all),
-                (_, Given::One(one)) => transmute::<*const (), Pair>(at)(this, one),
-                (_, Given::Nothing) => transmute::<*const (), Pair>(at)(this, ptr::null_mut()),
-                (Shape::Fast, Given::Vector(all, count, _)) => {
+                (_, Arguments::Tuple(all, _)) => transmute::<*const (), Pair>(at)(this, all),
+                (_, Arguments::One(one)) => transmute::<*const (), Pair>(at)(this, one),
+                (_, Arguments::Nothing) => transmute::<*const (), Pair>(at)(this, ptr::null_mut()),
+                (Shape::Fast, Arguments::Vector(all, count, _)) => {
                     transmute::<*const (), Fast>(at)(this, all, count)
                 }
-                (Shape::InClass, Given::Vector(all, count, names)) => {
+                (Shape::InClass, Arguments::Vector(all, count, names)) => {
                     transmute::<*const (), InClass>(at)(this, class, all, count, names)
                 }
-                (Shape::Object, Given::Vector(all, count, names)) => {
+                (Shape::Object, Arguments::Vector(all, count, names)) => {
                     let object = self.address as *mut PyObject;
                     ffi::PyObject_Vectorcall(object, all.sub(1), count as usize + 1, names)
                 }
-                (_, Given::Vector(all, count, names)) => {
+                (_, Arguments::Vector(all, count, names)) => {
                     transmute::<*const (), FastNamed>(at)(this, all, count, names)
                 }
             }
@@ -128,15 +128,15 @@ impl Function {
         // SAFETY: the arguments are objects that the caller holds; the tuple takes references of its own.
         unsafe {
             match self.shape {
-                Shape::NoArgs => self.pass(this, Given::Nothing, self.class),
-                Shape::One => self.pass(this, Given::One(arguments[0]), self.class),
+                Shape::NoArgs => self.pass(this, Arguments::Nothing, self.class),
+                Shape::One => self.pass(this, Arguments::One(arguments[0]), self.class),
                 Shape::Tuple | Shape::TupleNamed => with_tuple(
                     arguments.len(),
                     |at| arguments[at],
-                    |all| self.pass(this, Given::Tuple(all, ptr::null_mut()), self.class),
+                    |all| self.pass(this, Arguments::Tuple(all, ptr::null_mut()), self.class),
                 ),
                 _ => {
-                    let given = Given::Vector(arguments.as_ptr(), count, ptr::null_mut());
+                    let given = Arguments::Vector(arguments.as_ptr(), count, ptr::null_mut());
                     self.pass(this, given, self.class)
                 }
             }
@@ -147,7 +147,7 @@ impl Function {
 /// One call of a function that is seen.
 pub struct Call<'a> {
     pub this: *mut PyObject,
-    pub given: Given,
+    pub given: Arguments,
     pub class: *mut PyTypeObject,
     pub function: &'a Function,
 }
@@ -171,9 +171,12 @@ impl Call<'_> {
         // SAFETY: the arguments of the call, within their bounds.
         unsafe {
             match self.given {
-                Given::Nothing => self.pass(),
-                Given::One(_) => self.function.pass(self.this, Given::One(ours), self.class),
-                Given::Tuple(all, _) if ffi::Py_REFCNT(all) == 1 => {
+                Arguments::Nothing => self.pass(),
+                Arguments::One(_) => {
+                    self.function
+                        .pass(self.this, Arguments::One(ours), self.class)
+                }
+                Arguments::Tuple(all, _) if ffi::Py_REFCNT(all) == 1 => {
                     // Made for this call: nobody else looks at it.
                     let theirs = ffi::PyTuple_GET_ITEM(all, place as Py_ssize_t);
                     ffi::PyTuple_SET_ITEM(all, place as Py_ssize_t, ffi::Py_NewRef(ours));
@@ -182,19 +185,19 @@ impl Call<'_> {
                     ffi::Py_DECREF(ours);
                     result
                 }
-                Given::Tuple(all, named) => {
+                Arguments::Tuple(all, named) => {
                     let given = |at| match at == place {
                         true => ours,
                         false => ffi::PyTuple_GET_ITEM(all, at as Py_ssize_t),
                     };
                     with_tuple(self.placed(), given, |copy| {
                         self.function
-                            .pass(self.this, Given::Tuple(copy, named), self.class)
+                            .pass(self.this, Arguments::Tuple(copy, named), self.class)
                     })
                 }
-                Given::Vector(_, count, names) => self.with_copy(|copy| {
+                Arguments::Vector(_, count, names) => self.with_copy(|copy| {
                     copy[place + 1] = ours;
-                    let given = Given::Vector(copy.as_ptr().add(1), count, names);
+                    let given = Arguments::Vector(copy.as_ptr().add(1), count, names);
                     self.function.pass(self.this, given, self.class)
                 }),
             }
@@ -209,7 +212,7 @@ impl Call<'_> {
         // SAFETY: the arguments of the call, within their bounds.
         unsafe {
             match self.given {
-                Given::Tuple(all, named) => {
+                Arguments::Tuple(all, named) => {
                     let given = |at| match at {
                         0 => self.this,
                         _ => ffi::PyTuple_GET_ITEM(all, at as Py_ssize_t - 1),
@@ -218,16 +221,16 @@ impl Call<'_> {
                         ffi::PyObject_Call(callable, copy, named)
                     })
                 }
-                Given::Nothing => {
+                Arguments::Nothing => {
                     ffi::PyObject_Vectorcall(callable, &self.this, 1, ptr::null_mut())
                 }
-                Given::One(one) => ffi::PyObject_Vectorcall(
+                Arguments::One(one) => ffi::PyObject_Vectorcall(
                     callable,
                     [self.this, one].as_ptr(),
                     2,
                     ptr::null_mut(),
                 ),
-                Given::Vector(_, count, names) => self.with_copy(|copy| {
+                Arguments::Vector(_, count, names) => self.with_copy(|copy| {
                     ffi::PyObject_Vectorcall(callable, copy.as_ptr(), count as usize + 1, names)
                 }),
             }
@@ -243,7 +246,7 @@ impl Call<'_> {
         then: impl FnOnce(&mut [*mut PyObject]) -> *mut PyObject,
     ) -> *mut PyObject {
         const FEW: usize = 12;
-        let Given::Vector(all, ..) = self.given else {
+        let Arguments::Vector(all, ..) = self.given else {
             return ptr::null_mut();
         };
         let total = self.placed() + self.named();
@@ -264,11 +267,11 @@ impl Call<'_> {
     /// How many arguments came by place.
     pub fn placed(&self) -> usize {
         match self.given {
-            Given::Nothing => 0,
-            Given::One(_) => 1,
+            Arguments::Nothing => 0,
+            Arguments::One(_) => 1,
             // SAFETY: the tuple of the call.
-            Given::Tuple(all, _) => unsafe { ffi::PyTuple_GET_SIZE(all) as usize },
-            Given::Vector(_, count, _) => count as usize,
+            Arguments::Tuple(all, _) => unsafe { ffi::PyTuple_GET_SIZE(all) as usize },
+            Arguments::Vector(_, count, _) => count as usize,
         }
     }
 
@@ -277,8 +280,8 @@ impl Call<'_> {
         // SAFETY: the names of the call: null, a dict, or a tuple.
         unsafe {
             match self.given {
-                Given::Tuple(_, names) if !names.is_null() => ffi::PyDict_Size(names) as usize,
-                Given::Vector(_, _, names) if !names.is_null() => {
+                Arguments::Tuple(_, names) if !names.is_null() => ffi::PyDict_Size(names) as usize,
+                Arguments::Vector(_, _, names) if !names.is_null() => {
                     ffi::PyTuple_GET_SIZE(names) as usize
                 }
                 _ => 0,
@@ -293,19 +296,19 @@ impl Call<'_> {
         unsafe {
             if place < count {
                 return Some(match self.given {
-                    Given::One(one) => one,
-                    Given::Tuple(all, _) => ffi::PyTuple_GET_ITEM(all, place as Py_ssize_t),
-                    Given::Vector(all, _, _) => *all.add(place),
-                    Given::Nothing => return None,
+                    Arguments::One(one) => one,
+                    Arguments::Tuple(all, _) => ffi::PyTuple_GET_ITEM(all, place as Py_ssize_t),
+                    Arguments::Vector(all, _, _) => *all.add(place),
+                    Arguments::Nothing => return None,
                 });
             }
             let name = name?;
             match self.given {
-                Given::Tuple(_, names) if !names.is_null() => {
+                Arguments::Tuple(_, names) if !names.is_null() => {
                     let found = ffi::PyDict_GetItemString(names, name.as_ptr());
                     (!found.is_null()).then_some(found)
                 }
-                Given::Vector(all, _, names) if !names.is_null() => {
+                Arguments::Vector(all, _, names) if !names.is_null() => {
                     (0..ffi::PyTuple_GET_SIZE(names))
                         .find(|&at| {
                             let each = ffi::PyTuple_GET_ITEM(names, at);

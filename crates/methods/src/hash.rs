@@ -2,7 +2,7 @@
 //!
 //! CPython makes it from `ml_meth`, the very word that leads to us: a dict that was filled before would miss its key.
 
-use crate::seen;
+use crate::watched;
 use pyo3::ffi::{self, PyCFunctionObject, PyObject, Py_hash_t};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,23 +23,23 @@ fn slots() -> [&'static AtomicUsize; 2] {
 pub fn keep() {
     for slot in slots() {
         let found = slot.load(Ordering::Acquire);
-        if found != ours() {
+        if found != own_hash() {
             ORIGINAL.store(found, Ordering::Release);
-            slot.store(ours(), Ordering::Release);
+            slot.store(own_hash(), Ordering::Release);
         }
     }
 }
 
 /// No word leads to us now.
-pub fn put_back() {
+pub fn restore() {
     let original = ORIGINAL.load(Ordering::Acquire);
     for slot in slots() {
         // What is no longer ours stays.
-        let _ = slot.compare_exchange(ours(), original, Ordering::AcqRel, Ordering::Acquire);
+        let _ = slot.compare_exchange(own_hash(), original, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
-fn ours() -> usize {
+fn own_hash() -> usize {
     hash as Hash as usize
 }
 
@@ -48,7 +48,7 @@ unsafe extern "C" fn hash(this: *mut PyObject) -> Py_hash_t {
     unsafe {
         let original: Hash = std::mem::transmute(ORIGINAL.load(Ordering::Acquire));
         let function = this.cast::<PyCFunctionObject>();
-        let Some(mut entry) = seen::original_entry((*function).m_ml) else {
+        let Some(mut entry) = watched::original_entry((*function).m_ml) else {
             return original(this);
         };
         // It is made from `m_self` and from what `m_ml` says.

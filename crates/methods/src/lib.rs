@@ -9,10 +9,10 @@
 //! |---|---|
 //! | [`call`] | one call as it came, and how to pass it on |
 //! | [`hash`] | the hash of such a function, which CPython makes from that word |
-//! | [`seen`] | what is seen, and the code that takes its calls |
+//! | [`watched`] | what is seen, and the code that takes its calls |
 //! | [`table`] | changes and puts back the words |
 
 pub mod call;
 mod hash;
-mod seen;
 pub mod table;
+mod watched;

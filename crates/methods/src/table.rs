@@ -2,8 +2,8 @@
 
 use crate::call::{Function, Shape};
 use crate::hash;
-use crate::seen::{entrance, known, seen, word_of, Seen, MOST, SEEN};
-pub use crate::seen::{Owner, Rule};
+use crate::watched::{entrance, find, watched_functions, word_of, WatchedFunction, MOST, WATCHED};
+pub use crate::watched::{Owner, Rule};
 use greenlane_process::pages::Pages;
 use pyo3::ffi::{self, PyMethodDef, PyObject, Py_ssize_t};
 use pyo3::prelude::*;
@@ -13,32 +13,32 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
-/// How many places of [`SEEN`] are used; changed by one thread at a time.
+/// How many places of [`WATCHED`] are used; changed by one thread at a time.
 static USED: Mutex<usize> = Mutex::new(0);
 
 /// Has `rule` see every call of `callable`: a builtin function, a method of a C class, or a function of Cython. Again,
-/// after [`put_back`]: the rule of the first time goes on.
+/// after [`restore`]: the rule of the first time goes on.
 pub fn see(
     callable: &Bound<'_, PyAny>,
     owner: Owner,
     rule: Box<dyn Rule>,
 ) -> Result<(), &'static str> {
-    let (entry, function) = looked_up(callable)?;
+    let (entry, function) = look_up(callable)?;
     let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    let seen = match known(entry) {
+    let seen = match find(entry) {
         Some(seen) if seen.owner != owner => return Err("another probe of ours sees it"),
         Some(seen) => seen,
         None if *used == MOST => return Err("too many functions are seen"),
         None => {
             let ours = entrance(*used, function.shape);
-            let made = Box::into_raw(Box::new(Seen {
+            let made = Box::into_raw(Box::new(WatchedFunction {
                 entry,
                 owner,
                 function,
                 ours,
                 rule,
             }));
-            SEEN[*used].store(made, Ordering::Release);
+            WATCHED[*used].store(made, Ordering::Release);
             *used += 1;
             // SAFETY: just made, and never freed.
             unsafe { &*made }
@@ -59,26 +59,26 @@ pub fn see(
 }
 
 /// Puts every word back that leads to us for `owner`. Calls under way end as they began.
-pub fn put_back(owner: Owner) {
+pub fn restore(owner: Owner) {
     let _one_at_a_time = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    seen()
+    watched_functions()
         .filter(|seen| seen.owner == owner)
-        .for_each(Seen::put_back);
-    put_back_hash();
+        .for_each(WatchedFunction::restore);
+    restore_hash();
 }
 
 /// Likewise the word of `callable`, if it leads to us.
-pub fn put_back_one(callable: &Bound<'_, PyAny>) -> Result<(), &'static str> {
-    let (entry, _) = looked_up(callable)?;
+pub fn restore_one(callable: &Bound<'_, PyAny>) -> Result<(), &'static str> {
+    let (entry, _) = look_up(callable)?;
     let _one_at_a_time = USED.lock().unwrap_or_else(PoisonError::into_inner);
-    known(entry).into_iter().for_each(Seen::put_back);
-    put_back_hash();
+    find(entry).into_iter().for_each(WatchedFunction::restore);
+    restore_hash();
     Ok(())
 }
 
-fn put_back_hash() {
-    if !seen().any(Seen::is_replaced) {
-        hash::put_back();
+fn restore_hash() {
+    if !watched_functions().any(WatchedFunction::is_replaced) {
+        hash::restore();
     }
 }
 
@@ -88,7 +88,7 @@ pub fn unseen_method<'py>(
     class: &Bound<'py, PyType>,
     callable: &Bound<'py, PyAny>,
 ) -> PyResult<Result<Bound<'py, PyAny>, &'static str>> {
-    let (entry, function) = match looked_up(callable) {
+    let (entry, function) = match look_up(callable) {
         Ok(found) => found,
         Err(reason) => return Ok(Err(reason)),
     };
@@ -104,7 +104,7 @@ pub fn unseen_method<'py>(
 
 /// The C function of `callable`, whether its calls are seen or not: to be called without being seen.
 pub fn unseen(callable: &Bound<'_, PyAny>) -> Result<Function, &'static str> {
-    looked_up(callable).map(|(_, function)| function)
+    look_up(callable).map(|(_, function)| function)
 }
 
 /// Whether the page at `address` may be written; None if it is not mapped. The map is read again for what it lacks.
@@ -119,7 +119,7 @@ fn writable(address: usize) -> Option<bool> {
 }
 
 /// The entry of `callable`, and what it said before it led to us.
-fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function), &'static str> {
+fn look_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function), &'static str> {
     let object = callable.as_ptr();
     // SAFETY: the types say what the objects are; both are public structures of CPython.
     let (entry, class) = unsafe {
@@ -133,7 +133,7 @@ fn looked_up(callable: &Bound<'_, PyAny>) -> Result<(*mut PyMethodDef, Function)
             return Err("it is no function of C");
         }
     };
-    if let Some(seen) = known(entry) {
+    if let Some(seen) = find(entry) {
         return Ok((entry, seen.function));
     }
     if writable(entry as usize) != Some(true) {

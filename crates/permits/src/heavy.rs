@@ -1,19 +1,19 @@
 //! From which burst on a phase is heavy, learned from all phases of the process; one number for all who judge by it.
 
-use greenlane_policy::heavy_from::HeavyFrom;
+use greenlane_policy::heavy_threshold::HeavyThreshold;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// See the module.
 pub struct Heavy {
-    learned: Mutex<HeavyFrom>,
+    learned: Mutex<HeavyThreshold>,
     limit_ns: Arc<AtomicU64>,
 }
 
 impl Heavy {
     pub fn new(least_ns: u64) -> Self {
         Self {
-            learned: Mutex::new(HeavyFrom::new(least_ns)),
+            learned: Mutex::new(HeavyThreshold::new(least_ns)),
             limit_ns: Arc::new(AtomicU64::new(least_ns)),
         }
     }

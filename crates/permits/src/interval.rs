@@ -2,11 +2,11 @@
 //!
 //! While a heavy phase computes, a thread that wakes from I/O should get the GIL soon. While no
 //! heavy phase computes, the interpreter's own value serves better. Where many wait for the GIL it is longer, see
-//! `greenlane_policy::stretch`. All calls need the GIL.
+//! `greenlane_policy::switch_interval`. All calls need the GIL.
 
 use crate::counters::{add, Counters};
 use greenlane_interpreter::gil_enabled;
-use greenlane_policy::stretch::{Forced, Look, Stretch, LOOK_NS};
+use greenlane_policy::switch_interval::{AdjustedInterval, SwitchCount, SwitchInterval, LOOK_NS};
 use greenlane_process::clock;
 use pyo3::prelude::*;
 use std::mem::MaybeUninit;
@@ -25,14 +25,14 @@ static OURS_US: AtomicU64 = AtomicU64::new(0);
 pub struct Interval {
     get: Py<PyAny>,
     set: Py<PyAny>,
-    state: Mutex<State>,
+    state: Mutex<IntervalState>,
     /// When the next look is due.
     due_ns: AtomicU64,
 }
 
-struct State {
-    stretch: Stretch,
-    forced: Option<Forced>,
+struct IntervalState {
+    stretch: SwitchInterval,
+    forced: Option<AdjustedInterval>,
 }
 
 impl Interval {
@@ -45,8 +45,8 @@ impl Interval {
         Ok(Some(Self {
             get: sys.getattr("getswitchinterval")?.unbind(),
             set: sys.getattr("setswitchinterval")?.unbind(),
-            state: Mutex::new(State {
-                stretch: Stretch::new(short_s),
+            state: Mutex::new(IntervalState {
+                stretch: SwitchInterval::new(short_s),
                 forced: None,
             }),
             due_ns: AtomicU64::new(0),
@@ -65,8 +65,8 @@ impl Interval {
             return None;
         }
         self.look(&mut state, clock::monotonic_ns(), counters);
-        let forced = Forced::first(&state.stretch, own_s);
-        if !self.put(py, forced.ours_s, counters) {
+        let forced = AdjustedInterval::first(&state.stretch, own_s);
+        if !self.set_interval(py, forced.ours_s, counters) {
             return None;
         }
         OURS_US.store(micros(forced.ours_s), Ordering::Relaxed);
@@ -85,7 +85,7 @@ impl Interval {
         self.look(&mut state, now_ns, counters);
         let forced = state.forced?;
         let wanted = forced.next(&state.stretch)?;
-        if !self.is_present(py, forced.ours_s) || !self.put(py, wanted.ours_s, counters) {
+        if !self.is_present(py, forced.ours_s) || !self.set_interval(py, wanted.ours_s, counters) {
             return None;
         }
         OURS_US.store(micros(wanted.ours_s), Ordering::Relaxed);
@@ -105,18 +105,18 @@ impl Interval {
         state.forced = None;
         OURS_US.store(0, Ordering::Relaxed);
         if self.is_present(py, forced.ours_s) {
-            self.put(py, forced.own_s, counters);
+            self.set_interval(py, forced.own_s, counters);
         }
     }
 
     /// Before each change, so that one interval was in force between two looks. Takes some 2 us.
-    fn look(&self, state: &mut State, now_ns: u64, counters: &Counters) {
+    fn look(&self, state: &mut IntervalState, now_ns: u64, counters: &Counters) {
         let pause_ns = match state.forced {
             Some(_) => LOOK_NS,
             None => IDLE_LOOK_NS,
         };
         self.due_ns.store(now_ns + pause_ns, Ordering::Relaxed);
-        let look = Look {
+        let look = SwitchCount {
             at_ns: now_ns,
             switches: voluntary_switches(),
             phases: counters.phases.load(Ordering::Relaxed),
@@ -131,7 +131,7 @@ impl Interval {
     /// The state, unless another thread is changing the interval: Python code may run under this lock (somebody has
     /// replaced `sys.setswitchinterval`), so waiting for it would keep the GIL from that thread. A change that is missed
     /// so is made at the next event.
-    fn unless_busy(&self) -> Option<MutexGuard<'_, State>> {
+    fn unless_busy(&self) -> Option<MutexGuard<'_, IntervalState>> {
         match self.state.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
@@ -139,7 +139,7 @@ impl Interval {
         }
     }
 
-    fn put(&self, py: Python<'_>, interval_s: f64, counters: &Counters) -> bool {
+    fn set_interval(&self, py: Python<'_>, interval_s: f64, counters: &Counters) -> bool {
         let well = self.set.call1(py, (interval_s,)).is_ok();
         if well {
             add(&counters.interval_changes, 1);

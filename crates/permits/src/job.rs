@@ -1,13 +1,13 @@
 //! One job on one thread: its phases, and the permit that its heavy phases hold.
 
 use crate::counters::{add, Turns};
-use crate::face::ThreadFace;
 use crate::gang;
-use crate::gate::{Answer, Asker, Ended, Held};
-use crate::observer::{self, Turn};
+use crate::gate::{Answer, Asker, PermitUsage, TurnEnd};
+use crate::observer::{self, PhaseTurn};
 use crate::places::{OPENED, RESUMED};
 use crate::routes::Route;
 use crate::shared::{Mode, Shared};
+use crate::thread_view::ThreadView;
 use greenlane_policy::order::Claim;
 use greenlane_policy::weight::{Pin, Weight};
 use greenlane_process::clock;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// A job that runs on a thread, or is paused between two.
 pub struct Job {
     pub shared: Arc<Shared>,
-    face: Arc<ThreadFace>,
+    view: Arc<ThreadView>,
     route: Option<Arc<Route>>,
     phase: usize,
     /// Calls of `leave` that no `enter` has answered yet, 1 while it is paused; its phase runs while this is 0.
@@ -35,7 +35,7 @@ pub struct Job {
     /// long: it may be charged.
     free: bool,
     /// How the phase goes.
-    turn: Turn,
+    turn: PhaseTurn,
     totals: Totals,
 }
 
@@ -57,18 +57,18 @@ impl Job {
     pub fn open(
         py: Python<'_>,
         shared: &Arc<Shared>,
-        face: Arc<ThreadFace>,
+        view: Arc<ThreadView>,
         route: Option<Arc<Route>>,
         arrival_ns: u64,
         deadline_ns: u64,
     ) -> Self {
         add(&shared.counters.jobs, 1);
-        if shared.gate().meet(&face) {
-            gang::join(py, &face);
+        if shared.gate().meet(&view) {
+            gang::join(py, &view);
         }
         let mut job = Self {
             shared: Arc::clone(shared),
-            face,
+            view,
             route,
             phase: 0,
             away: 0,
@@ -78,7 +78,7 @@ impl Job {
             deadline_ns,
             ticket: None,
             free: false,
-            turn: Turn::default(),
+            turn: PhaseTurn::default(),
             totals: Totals::default(),
         };
         job.begin(py);
@@ -147,11 +147,11 @@ impl Job {
     }
 
     /// Begins the next phase on the calling thread.
-    pub fn resume(&mut self, py: Python<'_>, face: Arc<ThreadFace>) {
-        if self.shared.gate().meet(&face) {
-            gang::join(py, &face);
+    pub fn resume(&mut self, py: Python<'_>, view: Arc<ThreadView>) {
+        if self.shared.gate().meet(&view) {
+            gang::join(py, &view);
         }
-        self.face = face;
+        self.view = view;
         self.cpu = CpuMeter::of_this_thread();
         self.enter(py);
     }
@@ -186,7 +186,7 @@ impl Job {
     }
 
     fn begin(&mut self, py: Python<'_>) {
-        self.face.set_turn_deferred(false);
+        self.view.set_turn_deferred(false);
         self.free = false;
         if let Some(route) = &self.route {
             let mode = self.shared.mode_of(route);
@@ -196,9 +196,9 @@ impl Job {
             }
         }
         self.from_ns = clock::monotonic_ns();
-        self.face.begin(py, self.from_ns);
+        self.view.begin(py, self.from_ns);
         if self.ticket.is_none() {
-            self.face.runs_free(self.from_ns, self.free);
+            self.view.runs_free(self.from_ns, self.free);
         }
     }
 
@@ -213,9 +213,9 @@ impl Job {
             match weight {
                 Weight::Unknown => {
                     add(&shared.counters.skipped_unknown, 1);
-                    gang::go_away(&self.face, false);
+                    gang::go_away(&self.view, false);
                 }
-                Weight::Native => gang::go_away(&self.face, true),
+                Weight::Native => gang::go_away(&self.view, true),
                 _ => {}
             }
             // What its owner calls light runs free whatever it costs, and what has no GIL takes nobody's turn.
@@ -225,11 +225,11 @@ impl Job {
             return;
         }
         self.totals.heavy += 1;
-        if self.face.locks_held() > 0 {
+        if self.view.locks_held() > 0 {
             add(&shared.counters.skipped_lock, 1);
             add(&route.turns.skipped, 1);
             self.turn.skipped = true;
-            self.face.set_turn_deferred(true);
+            self.view.set_turn_deferred(true);
             self.free = mode == Mode::On;
             return;
         }
@@ -241,7 +241,7 @@ impl Job {
                 long_ns,
                 attained_ns,
             },
-            face: Arc::clone(&self.face),
+            view: Arc::clone(&self.view),
             route: Arc::clone(route),
         };
         match shared.gate().ask(asker, mode == Mode::On, &shared.counters) {
@@ -260,21 +260,21 @@ impl Job {
         let from_ns = clock::monotonic_ns();
         let ended = py.detach(|| shared.gate().wait(ticket, &shared.counters));
         let waited_ns = clock::monotonic_ns().saturating_sub(from_ns);
-        observer::waited(from_ns, from_ns + waited_ns);
+        observer::report_wait(from_ns, from_ns + waited_ns);
         self.totals.wait_ns += waited_ns;
         add(&shared.counters.waited, 1);
         add(&shared.counters.wait_ns, waited_ns);
         add(&turns.waited, 1);
         add(&turns.waited_ns, waited_ns);
         match ended {
-            Ended::Granted => {
+            TurnEnd::Granted => {
                 add(&shared.counters.waited_granted, 1);
                 self.hold(py, ticket, mode);
             }
-            Ended::TimedOut => add(&shared.counters.skipped_timeout, 1),
-            Ended::LetGo => add(&shared.counters.skipped_switched, 1),
+            TurnEnd::TimedOut => add(&shared.counters.skipped_timeout, 1),
+            TurnEnd::LetGo => add(&shared.counters.skipped_switched, 1),
         }
-        let skipped = ended != Ended::Granted;
+        let skipped = ended != TurnEnd::Granted;
         self.free = skipped && mode == Mode::On;
         self.turn.skipped |= skipped;
         add(&turns.skipped, u64::from(skipped));
@@ -293,12 +293,12 @@ impl Job {
     fn end(&mut self, py: Python<'_>, place: u64) {
         let now_ns = clock::monotonic_ns();
         let burst_ns = self.burst(now_ns);
-        let (looks, free) = self.face.end();
-        gang::come_back(&self.face);
+        let (looks, free) = self.view.end();
+        gang::come_back(&self.view);
         if self.give_back() {
             self.shared.restore_interval(py);
         }
-        observer::ended(std::mem::take(&mut self.turn));
+        observer::report_turn(std::mem::take(&mut self.turn));
         self.totals.cpu_ns += burst_ns;
         self.totals.phases += 1;
         add(&self.shared.counters.phases, 1);
@@ -315,7 +315,7 @@ impl Job {
                 let rule = self.shared.rule();
                 let computes_with_gil = route.with(self.phase, |profile| {
                     profile.update(burst_ns, &rule);
-                    profile.looked(looks, free);
+                    profile.add_looks(looks, free);
                     !profile.is_native()
                 });
                 if computes_with_gil {
@@ -351,7 +351,7 @@ impl Job {
 
     /// Gives back what the phase was charged with; as [`Job::give_back`].
     fn give_back_charged(&mut self) -> bool {
-        let Some(ticket) = self.face.settle() else {
+        let Some(ticket) = self.view.settle() else {
             return false;
         };
         self.totals.heavy += 1;
@@ -364,7 +364,7 @@ impl Job {
         idle
     }
 
-    fn count_held(&mut self, held: &Held) {
+    fn count_held(&mut self, held: &PermitUsage) {
         if let Some(route) = &self.route {
             held.count(&route.turns, &mut self.turn);
         }

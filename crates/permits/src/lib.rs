@@ -2,7 +2,7 @@
 //!
 //! | module | is |
 //! |---|---|
-//! | [`permits`] | the face to Python |
+//! | [`permits`] | the view to Python |
 //! | [`locks`] | which locks are held by threads that run a job |
 //! | [`job`], [`running`] | one job and its phases; the job that runs on this thread |
 //! | [`shared`] | what all jobs of a process share: rules, routes, gate, counters, mode |
@@ -12,13 +12,12 @@
 //! | [`interval`] | the interpreter's switch interval while a permit is held |
 //! | [`routes`] | what is learned of each route's phases |
 //! | [`places`] | where a phase begins, which is what tells its class |
-//! | [`face`] | the part of a thread that others may look at |
+//! | [`thread_view`] | the part of a thread that others may look at |
 //! | [`counters`] | what has been counted |
 //! | [`observer`] | who is told of waits and turns |
 //! | [`requests`] | a request's deadline and route, from its environ |
 
 mod counters;
-mod face;
 pub mod gang;
 mod gate;
 mod heavy;
@@ -32,3 +31,4 @@ mod requests;
 mod routes;
 pub mod running;
 mod shared;
+mod thread_view;

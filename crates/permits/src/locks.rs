@@ -5,15 +5,15 @@
 //! whomever, or their end. What a server's thread acquires between jobs is mostly a signal that there is work (its pool's
 //! wake-up), and would count for ever. While nobody holds one, a release costs everybody a look at a counter.
 
-use crate::face::{self, ThreadFace};
 use crate::running;
+use crate::thread_view::{self, ThreadView};
 use pyo3::Python;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 struct Holder {
-    face: Arc<ThreadFace>,
+    view: Arc<ThreadView>,
     /// Acquires of a lock that its holder may acquire again; 1 for any other.
     depth: usize,
 }
@@ -30,7 +30,7 @@ pub fn count(counts: bool) {
         return;
     }
     for holder in holders.take().into_iter().flat_map(HashMap::into_values) {
-        holder.face.lock_given();
+        holder.view.lock_given();
     }
     *holders = counts.then(HashMap::new);
     HELD.store(0, Ordering::Relaxed);
@@ -43,61 +43,63 @@ pub fn any() -> bool {
 }
 
 /// The calling thread has acquired `lock`, `times` times. Without a job, nothing is noted.
-pub fn taken(lock: usize, times: usize, recursive: bool) {
+pub fn note_acquire(lock: usize, times: usize, recursive: bool) {
     if !running::has_job() {
         return;
     }
-    let Some(face) = face::face() else { return };
+    let Some(view) = thread_view::thread_view() else {
+        return;
+    };
     let mut holders = all();
     let Some(holders) = holders.as_mut() else {
         return;
     };
     if let Some(holder) = holders.get_mut(&lock) {
-        if recursive && Arc::ptr_eq(&holder.face, &face) {
+        if recursive && Arc::ptr_eq(&holder.view, &view) {
             holder.depth += times;
             return;
         }
         // Somebody released it where we do not look.
-        holder.face.lock_given();
+        holder.view.lock_given();
     }
-    face.lock_taken();
-    holders.insert(lock, Holder { face, depth: times });
+    view.lock_taken();
+    holders.insert(lock, Holder { view, depth: times });
     HELD.store(holders.len(), Ordering::Relaxed);
 }
 
 /// What was known of a lock that is being released.
 #[derive(Default)]
-pub struct Given(Option<Arc<ThreadFace>>);
+pub struct ReleasedLock(Option<Arc<ThreadView>>);
 
 /// `lock` is about to be released. To be called before it is: afterwards it may be somebody else's already.
-pub fn giving(lock: usize, recursive: bool, wholly: bool) -> Given {
+pub fn giving(lock: usize, recursive: bool, wholly: bool) -> ReleasedLock {
     let mut holders = all();
     let Some(holders) = holders.as_mut() else {
-        return Given(None);
+        return ReleasedLock(None);
     };
     let Some(holder) = holders.get_mut(&lock) else {
-        return Given(None);
+        return ReleasedLock(None);
     };
     if recursive {
-        if !is_me(&holder.face) {
-            return Given(None); // A stranger's release raises.
+        if !is_me(&holder.view) {
+            return ReleasedLock(None); // A stranger's release raises.
         }
         if !wholly && holder.depth > 1 {
             holder.depth -= 1;
-            return Given(None);
+            return ReleasedLock(None);
         }
     }
-    let face = holders.remove(&lock).map(|holder| holder.face);
+    let view = holders.remove(&lock).map(|holder| holder.view);
     HELD.store(holders.len(), Ordering::Relaxed);
-    Given(face)
+    ReleasedLock(view)
 }
 
-impl Given {
+impl ReleasedLock {
     /// It has been released. If it was this thread's last one, its phase may owe a turn, and takes it now.
-    pub fn given(self, py: Python<'_>) {
-        let Some(face) = self.0 else { return };
-        face.lock_given();
-        if face.deferred_turn_due() && is_me(&face) {
+    pub fn settle(self, py: Python<'_>) {
+        let Some(view) = self.0 else { return };
+        view.lock_given();
+        if view.deferred_turn_due() && is_me(&view) {
             if let Some(mut job) = running::take_job() {
                 job.take_deferred_turn(py);
                 running::put_job(job);
@@ -107,19 +109,19 @@ impl Given {
 }
 
 /// `lock` is free, or is no more: its memory may become another lock's. Nobody's turn is taken here.
-pub fn gone(lock: usize) {
+pub fn forget_lock(lock: usize) {
     let mut holders = all();
     let Some(holders) = holders.as_mut() else {
         return;
     };
     if let Some(holder) = holders.remove(&lock) {
-        holder.face.lock_given();
+        holder.view.lock_given();
         HELD.store(holders.len(), Ordering::Relaxed);
     }
 }
 
-fn is_me(owner: &Arc<ThreadFace>) -> bool {
-    face::face().is_some_and(|me| Arc::ptr_eq(&me, owner))
+fn is_me(owner: &Arc<ThreadView>) -> bool {
+    thread_view::thread_view().is_some_and(|me| Arc::ptr_eq(&me, owner))
 }
 
 fn all() -> MutexGuard<'static, Option<HashMap<usize, Holder>>> {

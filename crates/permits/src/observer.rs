@@ -3,12 +3,12 @@
 use std::sync::OnceLock;
 
 static TOLD: OnceLock<fn(u64, u64)> = OnceLock::new();
-static TURNS: OnceLock<fn(Turn)> = OnceLock::new();
+static TURNS: OnceLock<fn(PhaseTurn)> = OnceLock::new();
 
 /// How one phase went; the default is one that needed no permit, or (in observe mode) would only have waited for one. See
 /// [`crate::counters::Turns`] for the words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct PhaseTurn {
     /// It had a permit.
     pub taken: bool,
     pub express: bool,
@@ -24,13 +24,13 @@ pub fn tell(told: fn(u64, u64)) {
 }
 
 /// Tells `told` of each heavy phase at its end, likewise.
-pub fn tell_of_turns(told: fn(Turn)) {
+pub fn tell_of_turns(told: fn(PhaseTurn)) {
     let _ = TURNS.set(told);
 }
 
 /// This thread's phase has ended.
-pub fn ended(turn: Turn) {
-    if turn != Turn::default() {
+pub fn report_turn(turn: PhaseTurn) {
+    if turn != PhaseTurn::default() {
         if let Some(told) = TURNS.get() {
             told(turn);
         }
@@ -38,7 +38,7 @@ pub fn ended(turn: Turn) {
 }
 
 /// This thread has waited for a permit.
-pub fn waited(from_ns: u64, to_ns: u64) {
+pub fn report_wait(from_ns: u64, to_ns: u64) {
     if let Some(told) = TOLD.get() {
         told(from_ns, to_ns);
     }

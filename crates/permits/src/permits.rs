@@ -1,4 +1,4 @@
-//! `greenlane._native.Permits`: the face of one process's permits to Python.
+//! `greenlane._native.Permits`: the view of one process's permits to Python.
 
 use crate::counters::{add, Counters};
 use crate::gate::forked::ForkedGate;
@@ -9,14 +9,14 @@ use crate::job::{Job, Totals};
 use crate::requests::Requests;
 use crate::routes::{PhaseRow, Route, Routes, INHERIT};
 use crate::shared::{Mode, Shared};
-use crate::{face, places, running};
+use crate::{places, running, thread_view};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::gil_enabled;
 use greenlane_policy::weight::{Pin, WeightRule};
 use greenlane_process::clock;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{IntoPyDict, PyDict, PyString};
 use pyo3::{PyTraverseError, PyVisit};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -134,27 +134,27 @@ impl Permits {
         if !self.opens() {
             return false;
         }
-        let Some(face) = face::face() else {
+        let Some(view) = thread_view::thread_view() else {
             return false;
         };
         if !self.shared.gate().is_held() {
             self.shared.restore_interval(py); // Left short by a thread that died with the permit.
         }
         let route = route.map(|name| self.route(name));
-        let job = Job::open(py, &self.shared, face, route, arrival_ns, deadline_ns);
+        let job = Job::open(py, &self.shared, view, route, arrival_ns, deadline_ns);
         running::put_job(Box::new(job));
         true
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self.requests.get() {
-            Some(requests) => requests.kept(&visit),
+            Some(requests) => requests.traverse_kept(&visit),
             None => Ok(()),
         }
     }
 
     fn close(&self, py: Python<'_>) -> Option<(u64, u64, u64, u64, u64)> {
-        let totals: Totals = self.mine()?.close(py);
+        let totals: Totals = self.take_own_job()?.close(py);
         Some((
             totals.cpu_ns,
             totals.wait_ns,
@@ -165,7 +165,7 @@ impl Permits {
     }
 
     fn pause(&self, py: Python<'_>) -> Option<Paused> {
-        let mut job = self.mine()?;
+        let mut job = self.take_own_job()?;
         job.pause(py);
         Some(Paused {
             job: Mutex::new(Some(job)),
@@ -175,7 +175,7 @@ impl Permits {
     fn leave(&self, py: Python<'_>, kind: u8) -> PyResult<()> {
         // Asked before the job is taken out: what makes frames may collect garbage, and a finalizer may block.
         let place = match running::has_job_that(Job::runs) {
-            true => places::here(py),
+            true => places::call_site(py),
             false => places::OPENED,
         };
         if let Some(mut job) = running::take_job() {
@@ -198,7 +198,7 @@ impl Permits {
 
     fn name(&self, py: Python<'_>, route: &str) {
         self.named.store(true, Ordering::Relaxed);
-        if let Some(mut job) = self.mine() {
+        if let Some(mut job) = self.take_own_job() {
             job.name(py, self.route(route));
             running::put_job(job);
         }
@@ -292,13 +292,21 @@ impl Permits {
         self.shared.gate().pressure()
     }
 
-    fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.shared.counters.snapshot()
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.shared.counters.snapshot().into_py_dict(py)
     }
 
-    fn turns(&self) -> Vec<(String, Vec<(&'static str, u64)>)> {
-        let row = |route: &Arc<Route>| (route.name.clone(), route.turns.snapshot());
-        self.shared.routes.all().iter().map(row).collect()
+    fn turns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let routes = self.shared.routes.all();
+        let rows = routes
+            .iter()
+            .map(|route| (&route.name, route.turns.snapshot()))
+            .filter(|(_, counts)| counts.iter().any(|&(_, count)| count > 0));
+        let found = PyDict::new(py);
+        for (name, counts) in rows {
+            found.set_item(name, counts.into_py_dict(py)?)?;
+        }
+        Ok(found)
     }
 
     fn learned(&self) -> Vec<(String, &'static str, Vec<Row>)> {
@@ -322,7 +330,7 @@ impl Permits {
     }
 
     /// Takes this thread's job out, if these permits opened it.
-    fn mine(&self) -> Option<Box<Job>> {
+    fn take_own_job(&self) -> Option<Box<Job>> {
         let job = running::take_job()?;
         if Arc::ptr_eq(&job.shared, &self.shared) {
             return Some(job);
@@ -332,7 +340,7 @@ impl Permits {
     }
 
     fn with_job<T>(&self, read: impl FnOnce(&Job) -> T) -> Option<T> {
-        let job = self.mine()?;
+        let job = self.take_own_job()?;
         let value = read(&job);
         running::put_job(job);
         Some(value)
@@ -359,7 +367,7 @@ impl Paused {
         if running::has_job() {
             return false;
         }
-        let Some(face) = face::face() else {
+        let Some(view) = thread_view::thread_view() else {
             return false;
         };
         let taken = self
@@ -368,7 +376,7 @@ impl Paused {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         let Some(mut job) = taken else { return false };
-        job.resume(py, face);
+        job.resume(py, view);
         running::put_job(job);
         true
     }
@@ -400,14 +408,14 @@ fn pin_name(pin: Pin) -> &'static str {
 }
 
 fn parse_mode(name: &str) -> PyResult<Mode> {
-    Mode::named(name)
+    Mode::parse(name)
         .ok_or_else(|| PyValueError::new_err(format!("mode={name:?}, expected on, observe or off")))
 }
 
 /// Tracked locks that the calling thread holds.
 #[pyfunction]
 pub fn locks_held() -> PyResult<i64> {
-    face::face()
-        .map(|face| face.locks_held())
+    thread_view::thread_view()
+        .map(|view| view.locks_held())
         .ok_or_else(|| PyRuntimeError::new_err("this thread is ending"))
 }

@@ -25,7 +25,7 @@ const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 static CODES: Mutex<Option<HashMap<usize, u64>>> = Mutex::new(None);
 
 /// The place of the call that the thread makes now.
-pub fn here(_attached: Python<'_>) -> u64 {
+pub fn call_site(_attached: Python<'_>) -> u64 {
     let (mut place, mut own) = (FNV_OFFSET, 0);
     // SAFETY: attached. Frames and their code are held while they are looked at.
     unsafe {
@@ -39,7 +39,7 @@ pub fn here(_attached: Python<'_>) -> u64 {
             let named = name_of(code);
             let line = ffi::PyFrame_GetLineNumber(frame);
             ffi::Py_DECREF(code.cast());
-            place = mixed(mixed(place, named), u64::from(line.unsigned_abs()));
+            place = mix(mix(place, named), u64::from(line.unsigned_abs()));
             own += (named & 1) as usize;
             let back = ffi::PyFrame_GetBack(frame);
             ffi::Py_DECREF(frame.cast());
@@ -51,7 +51,7 @@ pub fn here(_attached: Python<'_>) -> u64 {
     (place >> 12) | 2
 }
 
-fn mixed(hash: u64, value: u64) -> u64 {
+fn mix(hash: u64, value: u64) -> u64 {
     (hash ^ value).wrapping_mul(FNV_PRIME).rotate_left(23)
 }
 

@@ -42,7 +42,7 @@ impl Requests {
     }
 
     /// What it keeps alive, for the garbage collector.
-    pub fn kept(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+    pub fn traverse_kept(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.due)?;
         visit.call(&self.shape)
     }

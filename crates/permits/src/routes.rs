@@ -118,18 +118,18 @@ impl Route {
 
     /// Runs `work` on the profile of `phase`, which is made when missing.
     pub fn with<T>(&self, phase: usize, work: impl FnOnce(&mut PhaseProfile) -> T) -> T {
-        work(self.locked().profile(phase))
+        work(self.lock().profile(phase))
     }
 
     /// The number of the phase that begins at `place`, `last` at most.
     pub fn phase_at(&self, place: u64, last: usize) -> usize {
-        self.locked().number_of(place, last)
+        self.lock().number_of(place, last)
     }
 
     /// All phases seen.
     pub fn rows(&self, rule: &WeightRule) -> Vec<PhaseRow> {
         let pin = self.pin();
-        let phases = self.locked();
+        let phases = self.lock();
         let row = |(phase, profile): (usize, &PhaseProfile)| {
             let (looks, free) = profile.looks();
             PhaseRow {
@@ -149,7 +149,7 @@ impl Route {
         let owned = self.pin() != Pin::Auto || self.mode.load(Ordering::Relaxed) != INHERIT;
         let age = asked - self.asked.load(Ordering::Relaxed);
         let scanned = || {
-            let phases = self.locked();
+            let phases = self.lock();
             phases
                 .profiles
                 .first()
@@ -158,7 +158,7 @@ impl Route {
         !owned && (age > cap as u64 * STALE || scanned())
     }
 
-    fn locked(&self) -> MutexGuard<'_, Phases> {
+    fn lock(&self) -> MutexGuard<'_, Phases> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -24,7 +24,7 @@ pub enum Mode {
 
 impl Mode {
     /// The mode called `name`.
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         match name {
             "off" => Some(Self::Off),
             "observe" => Some(Self::Observe),

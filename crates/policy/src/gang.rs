@@ -107,7 +107,7 @@ impl Choice {
             foreign_frac,
             ours_frac,
             ..
-        }) = self.here(cores)
+        }) = self.core_in_use(cores)
         else {
             self.quiet = match best.foreign_frac <= QUIET_FRAC {
                 true => self.quiet + 1,
@@ -133,7 +133,9 @@ impl Choice {
 
     /// Takes in a glance at them, a quarter of a second: whether others use the gang's so much that it is left at once.
     pub fn is_crowded(&mut self, cores: &[Core]) -> bool {
-        let foreign_frac = self.here(cores).map_or(0.0, |core| core.foreign_frac);
+        let foreign_frac = self
+            .core_in_use(cores)
+            .map_or(0.0, |core| core.foreign_frac);
         self.crowded = match foreign_frac >= CROWDED_FRAC {
             true => self.crowded + 1,
             false => 0,
@@ -143,7 +145,9 @@ impl Choice {
 
     /// The core is too busy: to another one, if one has room.
     pub fn leave(&mut self, cores: &[Core]) -> Verdict {
-        let foreign_frac = self.here(cores).map_or(1.0, |core| core.foreign_frac);
+        let foreign_frac = self
+            .core_in_use(cores)
+            .map_or(1.0, |core| core.foreign_frac);
         if let Some(best) = self.best(cores) {
             let has_room = self.always || best.foreign_frac <= QUIET_FRAC;
             if has_room && best.foreign_frac + BETTER_FRAC <= foreign_frac {
@@ -156,7 +160,7 @@ impl Choice {
         }
     }
 
-    fn here<'a>(&self, cores: &'a [Core]) -> Option<&'a Core> {
+    fn core_in_use<'a>(&self, cores: &'a [Core]) -> Option<&'a Core> {
         cores.iter().find(|core| Some(core.number) == self.current)
     }
 

@@ -39,7 +39,7 @@ impl Claim {
     /// Its key at `now_ns`.
     pub fn key(&self, now_ns: u64, ticket: u64) -> Key {
         let late = self.deadline_ns != 0 && now_ns >= self.deadline_ns;
-        let at_ns = signed(self.arrival_ns).saturating_add(behind_ns(self.attained_ns));
+        let at_ns = to_signed(self.arrival_ns).saturating_add(behind_ns(self.attained_ns));
         let at_ns = at_ns.saturating_sub(boost_ns(self.size_ns()));
         (late, at_ns, self.arrival_ns, ticket)
     }
@@ -63,7 +63,7 @@ impl Claim {
 
 /// How far a job that has used so much CPU has fallen behind, ns.
 fn behind_ns(attained_ns: u64) -> i64 {
-    let attained_ns = signed(attained_ns);
+    let attained_ns = to_signed(attained_ns);
     let long_ns = (attained_ns - LONG_NS).max(0);
     attained_ns
         .saturating_mul(BEHIND)
@@ -75,7 +75,7 @@ fn boost_ns(size_ns: u64) -> i64 {
     (-THETA_NS * left.ln()) as i64
 }
 
-fn signed(ns: u64) -> i64 {
+fn to_signed(ns: u64) -> i64 {
     i64::try_from(ns).unwrap_or(i64::MAX)
 }
 

@@ -13,7 +13,7 @@
 //! phase of 7 ms waits for the rest of one of 400. By the order, and not by size alone: who is short does not pass
 //! whatever is longer for ever, which the long ones would pay for.
 
-pub mod kept;
+pub mod delay_caused;
 
 use crate::order::{Claim, Key};
 use std::collections::{BTreeMap, HashMap};

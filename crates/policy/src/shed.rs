@@ -71,7 +71,7 @@ impl Shed {
     }
 
     /// Notes what a request took here. `span_ns`: its whole deadline, 0 = none.
-    pub fn served(&mut self, took_ns: u64, span_ns: u64) {
+    pub fn add_served(&mut self, took_ns: u64, span_ns: u64) {
         if span_ns != 0 && took_ns >= span_ns {
             return;
         }
@@ -122,7 +122,7 @@ mod tests {
 
     fn learned(p99_ms: u64) -> Shed {
         let mut shed = Shed::new(RULE);
-        (0..64).for_each(|_| shed.served(p99_ms * MS, SPAN));
+        (0..64).for_each(|_| shed.add_served(p99_ms * MS, SPAN));
         shed
     }
 
@@ -174,16 +174,16 @@ mod tests {
     #[test]
     fn what_never_makes_its_deadline_says_nothing_of_the_others() {
         let mut shed = learned(40);
-        (0..64).for_each(|_| shed.served(400 * MS, SPAN));
+        (0..64).for_each(|_| shed.add_served(400 * MS, SPAN));
         assert_eq!(shed.p99_ns(), 40 * MS);
-        shed.served(400 * MS, 0);
+        shed.add_served(400 * MS, 0);
         assert_eq!(shed.took_ns.len(), 65);
     }
 
     #[test]
     fn the_p99_follows_what_changes() {
         let mut shed = learned(95);
-        (0..REMEMBERED).for_each(|_| shed.served(10 * MS, SPAN));
+        (0..REMEMBERED).for_each(|_| shed.add_served(10 * MS, SPAN));
         assert_eq!(shed.p99_ns(), 10 * MS);
         assert_eq!(shed.took_ns.len(), REMEMBERED);
     }

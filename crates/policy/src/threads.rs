@@ -9,7 +9,7 @@ const NEWEST: f64 = 0.2;
 
 /// Which of a pool's two queues is served next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum PoolQueue {
     Light,
     Heavy,
 }
@@ -22,27 +22,27 @@ pub fn nearly_full(most: usize) -> usize {
 /// Whose turn it is in a pool of `most` threads; None = nobody's, or there is no thread for it.
 ///
 /// `light`, `heavy`: when the head of each queue came, by any count; `waiting`: phases that wait for a permit.
-pub fn turn(
+pub fn next_queue(
     most: usize,
     busy: usize,
     light: Option<u64>,
     heavy: Option<u64>,
     waiting: usize,
-) -> Option<Turn> {
+) -> Option<PoolQueue> {
     if busy >= most {
         return None;
     }
     let is_long = waiting >= (most / 8).max(1);
     match (light, heavy) {
-        (Some(_), None) => Some(Turn::Light),
-        (Some(light), Some(heavy)) if is_long || light < heavy => Some(Turn::Light),
-        (_, Some(_)) if !is_long || busy < nearly_full(most) => Some(Turn::Heavy),
+        (Some(_), None) => Some(PoolQueue::Light),
+        (Some(light), Some(heavy)) if is_long || light < heavy => Some(PoolQueue::Light),
+        (_, Some(_)) if !is_long || busy < nearly_full(most) => Some(PoolQueue::Heavy),
         _ => None,
     }
 }
 
 /// The share of a route's requests that asked for a permit, with one more; None = there was none before.
-pub fn learned(share: Option<f64>, asked: bool) -> f64 {
+pub fn learn_share(share: Option<f64>, asked: bool) -> f64 {
     let asked = f64::from(u8::from(asked));
     share.map_or(asked, |share| share + (asked - share) * NEWEST)
 }
@@ -58,25 +58,34 @@ mod tests {
 
     #[test]
     fn while_an_eighth_of_the_threads_wait_for_a_permit_the_last_quarter_is_for_light_requests() {
-        assert_eq!(turn(64, 47, None, Some(1), 8), Some(Turn::Heavy));
-        assert_eq!(turn(64, 48, None, Some(1), 8), None);
-        assert_eq!(turn(64, 48, Some(2), Some(1), 8), Some(Turn::Light));
-        assert_eq!(turn(64, 64, Some(2), Some(1), 8), None);
+        assert_eq!(next_queue(64, 47, None, Some(1), 8), Some(PoolQueue::Heavy));
+        assert_eq!(next_queue(64, 48, None, Some(1), 8), None);
+        assert_eq!(
+            next_queue(64, 48, Some(2), Some(1), 8),
+            Some(PoolQueue::Light)
+        );
+        assert_eq!(next_queue(64, 64, Some(2), Some(1), 8), None);
     }
 
     #[test]
     fn with_a_shorter_queue_at_the_permit_they_go_as_they_came() {
-        assert_eq!(turn(64, 63, Some(2), Some(1), 7), Some(Turn::Heavy));
-        assert_eq!(turn(64, 63, Some(1), Some(2), 7), Some(Turn::Light));
-        assert_eq!(turn(64, 63, None, Some(2), 7), Some(Turn::Heavy));
-        assert_eq!(turn(64, 1, None, None, 0), None);
+        assert_eq!(
+            next_queue(64, 63, Some(2), Some(1), 7),
+            Some(PoolQueue::Heavy)
+        );
+        assert_eq!(
+            next_queue(64, 63, Some(1), Some(2), 7),
+            Some(PoolQueue::Light)
+        );
+        assert_eq!(next_queue(64, 63, None, Some(2), 7), Some(PoolQueue::Heavy));
+        assert_eq!(next_queue(64, 1, None, None, 0), None);
     }
 
     #[test]
     fn a_route_that_becomes_heavy_is_known_to_be_so_after_four() {
         let shares: Vec<f64> = (0..4)
             .scan(0.0, |share, _| {
-                *share = learned(Some(*share), true);
+                *share = learn_share(Some(*share), true);
                 Some(*share)
             })
             .collect();
@@ -87,6 +96,6 @@ mod tests {
                 .collect::<Vec<_>>(),
             [false, false, false, true]
         );
-        assert!(is_heavy(Some(learned(None, true))) && !is_heavy(None));
+        assert!(is_heavy(Some(learn_share(None, true))) && !is_heavy(None));
     }
 }

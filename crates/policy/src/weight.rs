@@ -116,7 +116,7 @@ impl PhaseProfile {
     }
 
     /// Takes in looks at one run while it computed, and how many of them found it without the GIL.
-    pub fn looked(&mut self, looks: u32, free: u32) {
+    pub fn add_looks(&mut self, looks: u32, free: u32) {
         self.looks += looks;
         self.free += free;
         while self.looks >= LOOKS_WINDOW {
@@ -291,25 +291,25 @@ mod tests {
     #[test]
     fn what_computes_without_the_gil_is_native_after_a_dozen_looks_and_what_holds_it_never() {
         let mut native = after(&[40_000_000; 17]);
-        (0..11).for_each(|_| native.looked(1, 1));
+        (0..11).for_each(|_| native.add_looks(1, 1));
         assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
-        native.looked(1, 1);
+        native.add_looks(1, 1);
         assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Native);
         let mut heavy = after(&[40_000_000; 17]);
-        (0..400).for_each(|look| heavy.looked(1, u32::from(look % 3 == 0)));
+        (0..400).for_each(|look| heavy.add_looks(1, u32::from(look % 3 == 0)));
         assert_eq!(heavy.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
     }
 
     #[test]
     fn what_computes_two_thirds_of_its_time_without_the_gil_keeps_its_weight() {
         let mut heavy = after(&[40_000_000; 17]);
-        (0..400).for_each(|_| heavy.looked(10, 6));
+        (0..400).for_each(|_| heavy.add_looks(10, 6));
         assert_eq!(heavy.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
         let mut native = after(&[40_000_000; 17]);
-        native.looked(20, 20);
-        (0..400).for_each(|_| native.looked(10, 6));
+        native.add_looks(20, 20);
+        (0..400).for_each(|_| native.add_looks(10, 6));
         assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Native);
-        (0..40).for_each(|_| native.looked(10, 2));
+        (0..40).for_each(|_| native.add_looks(10, 2));
         assert_eq!(native.weight(&RULE, Pin::Auto, 0), Weight::Heavy);
     }
 

@@ -9,7 +9,7 @@ use std::mem::{size_of, zeroed};
 pub struct Cores(cpu_set_t);
 
 impl Cores {
-    pub fn one(core: u32) -> Self {
+    pub fn of_core(core: u32) -> Self {
         Self::of([core])
     }
 
@@ -104,9 +104,9 @@ mod tests {
         let before = Cores::of_thread(0).expect("it lives");
         let first = before.numbers()[0];
         std::thread::spawn(move || {
-            assert!(Cores::one(first).give_to(0));
+            assert!(Cores::of_core(first).give_to(0));
             let now = Cores::of_thread(0).expect("it lives");
-            assert!(now == Cores::one(first));
+            assert!(now == Cores::of_core(first));
             // SAFETY: no arguments, no failure.
             assert_eq!(core_of(unsafe { libc::gettid() }), Some(first));
         })

@@ -35,17 +35,17 @@ impl<T: FnMut(Option<&[u8]>) -> Vec<u8> + Send + 'static> Answer for T {}
 /// A socket that is served, by threads of the process that made it.
 pub struct Serving {
     pid: u32,
-    shared: Arc<Shared>,
+    shared: Arc<SharedServer>,
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedServer {
+    state: Mutex<ServerState>,
     ended: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ServerState {
     /// Who listens, while it may be sent a signal.
     listens: Option<libc::pid_t>,
     answers: Option<libc::pid_t>,
@@ -60,7 +60,7 @@ type Question = (Option<Vec<u8>>, mpsc::SyncSender<Vec<u8>>);
 /// Makes the socket at `path`, for its owner alone, and answers there until [`Serving::stop`]. Another file at `path` is
 /// replaced.
 pub fn serve(path: &Path, longest: usize, mut answer: impl Answer) -> Result<Serving> {
-    let shared = Arc::<Shared>::default();
+    let shared = Arc::<SharedServer>::default();
     let (report, reported) = mpsc::sync_channel(1);
     let (ask, asked) = mpsc::sync_channel::<Question>(0);
     let (path, listening) = (path.to_owned(), Arc::clone(&shared));
@@ -112,8 +112,8 @@ fn this_thread() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedServer {
+    fn state(&self) -> MutexGuard<'_, ServerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -177,15 +177,15 @@ impl Listener {
             libc::sigaddset(&mut wakes, WAKE);
             let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
             (
-                owned(libc::socket(libc::AF_UNIX, kind, 0))?,
-                owned(libc::signalfd(-1, &wakes, flags))?,
+                own(libc::socket(libc::AF_UNIX, kind, 0))?,
+                own(libc::signalfd(-1, &wakes, flags))?,
             )
         };
         bind(&socket, private)?;
         // Before it listens: until then connections are refused, so there is no moment at which others come in.
         fs::set_permissions(private, Permissions::from_mode(0o600))?;
         // SAFETY: the socket is ours.
-        checked(unsafe { libc::listen(socket.as_raw_fd(), 8) })?;
+        check(unsafe { libc::listen(socket.as_raw_fd(), 8) })?;
         let inode = fs::symlink_metadata(private)?.ino();
         fs::rename(private, &path)?;
         let identity = Identity::behind(socket.as_raw_fd());
@@ -198,7 +198,7 @@ impl Listener {
         })
     }
 
-    fn listen_until(self, shared: &Shared, longest: usize, ask: &mpsc::SyncSender<Question>) {
+    fn listen_until(self, shared: &SharedServer, longest: usize, ask: &mpsc::SyncSender<Question>) {
         while !shared.state().stops && self.is_ours() {
             if !wait(
                 &[self.woken.as_raw_fd(), self.socket.as_raw_fd()],
@@ -235,7 +235,7 @@ impl Listener {
         let fd = self.socket.as_raw_fd();
         // SAFETY: whose address it is is not asked for.
         let accepted = unsafe { libc::accept4(fd, ptr::null_mut(), ptr::null_mut(), flags) };
-        owned(accepted).map(UnixStream::from)
+        own(accepted).map(UnixStream::from)
     }
 }
 
@@ -255,7 +255,7 @@ fn bind(socket: &OwnedFd, path: &Path) -> Result<()> {
             bytes.len(),
         );
         let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-        checked(libc::bind(
+        check(libc::bind(
             socket.as_raw_fd(),
             (&raw const address).cast(),
             length,
@@ -339,13 +339,13 @@ fn wait(fds: &[RawFd], events: c_short, timeout_ms: c_int) -> bool {
     unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, timeout_ms) > 0 }
 }
 
-fn owned(fd: RawFd) -> Result<OwnedFd> {
-    checked(fd)?;
+fn own(fd: RawFd) -> Result<OwnedFd> {
+    check(fd)?;
     // SAFETY: the caller has just got it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn checked(result: c_int) -> Result<()> {
+fn check(result: c_int) -> Result<()> {
     if result < 0 {
         return Err(Error::last_os_error());
     }

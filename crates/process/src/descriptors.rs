@@ -109,7 +109,8 @@ impl Descriptor {
 
     /// Closes it, unless somebody else has done so.
     pub fn close(&self) {
-        let is_this = |place: &&Kept| place.identity() == self.identity && place.claim(self.fd);
+        let is_this =
+            |place: &&OpenDescriptor| place.identity() == self.identity && place.claim(self.fd);
         if let Some(place) = KEPT.iter().find(is_this) {
             place.fd.store(FREE, Ordering::Release);
         }
@@ -129,13 +130,13 @@ const FREE: RawFd = -1;
 const CLAIMED: RawFd = -2;
 
 /// A descriptor that children are not to have.
-struct Kept {
+struct OpenDescriptor {
     fd: AtomicI32,
     device: AtomicU64,
     inode: AtomicU64,
 }
 
-impl Kept {
+impl OpenDescriptor {
     fn claim(&self, holding: RawFd) -> bool {
         let orders = (Ordering::AcqRel, Ordering::Relaxed);
         self.fd
@@ -159,8 +160,8 @@ impl Kept {
 
 /// A file and its lock are open at a time; beyond this many, children have the rest.
 const MOST_KEPT: usize = 8;
-static KEPT: [Kept; MOST_KEPT] = [const {
-    Kept {
+static KEPT: [OpenDescriptor; MOST_KEPT] = [const {
+    OpenDescriptor {
         fd: AtomicI32::new(FREE),
         device: AtomicU64::new(0),
         inode: AtomicU64::new(0),

@@ -80,7 +80,7 @@ struct Dyn {
     value: u64,
 }
 
-/// One loaded object. Valid inside [`each`] only.
+/// One loaded object. Valid inside [`visit_all`] only.
 pub struct Object<'a> {
     base: usize,
     path: Option<&'a CStr>,
@@ -119,7 +119,7 @@ extern "C" fn open_gate() {
 }
 
 /// Calls `visit` with each object and the number of objects ever loaded, until it gives false.
-pub fn each(visit: &mut dyn FnMut(&Object<'_>, u64) -> bool) {
+pub fn visit_all(visit: &mut dyn FnMut(&Object<'_>, u64) -> bool) {
     struct Visitor<'a>(&'a mut dyn FnMut(&Object<'_>, u64) -> bool);
 
     unsafe extern "C" fn call(info: *mut dl_phdr_info, _: size_t, visitor: *mut c_void) -> c_int {

@@ -41,7 +41,7 @@ impl Pages {
 }
 
 /// Writes a word, in a page that may be written or not; its rights are as before afterwards. False: they stay so.
-pub fn put(place: &AtomicUsize, word: usize, writable: bool) -> bool {
+pub fn write_word(place: &AtomicUsize, word: usize, writable: bool) -> bool {
     if writable {
         place.store(word, Ordering::Release);
         return true;

@@ -36,7 +36,7 @@ impl Cores {
             self.threads += 1;
             let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
             let thread = task.file_name().to_str().and_then(|name| name.parse().ok());
-            if let (Some(thread), Some(waited_ns)) = (thread, waited(&text)) {
+            if let (Some(thread), Some(waited_ns)) = (thread, parse_waited_ns(&text)) {
                 self.waited.push((thread, waited_ns));
             }
         }
@@ -46,7 +46,7 @@ impl Cores {
         }
         self.looks = self.looks.wrapping_add(1);
         let quota = self.quota.get_or_insert_with(quota_file);
-        self.throttled_ns = throttled(&fs::read_to_string(quota).unwrap_or_default());
+        self.throttled_ns = parse_throttled_ns(&fs::read_to_string(quota).unwrap_or_default());
         let whole_ns = self.stolen_ns.saturating_add(self.throttled_ns);
         let begun_ns = *self.begun_ns.get_or_insert(whole_ns);
         self.withheld_ns = whole_ns.saturating_sub(begun_ns);
@@ -66,7 +66,7 @@ impl Cores {
 }
 
 /// The second number; None where the kernel does not count: then it says that nobody ever ran, too.
-fn waited(schedstat: &str) -> Option<u64> {
+fn parse_waited_ns(schedstat: &str) -> Option<u64> {
     let mut numbers = schedstat.split(' ').map(str::parse::<u64>);
     let ran_ns = numbers.next()?.ok()?;
     let waited_ns = numbers.next()?.ok()?;
@@ -102,7 +102,7 @@ fn quota_file() -> PathBuf {
     found.unwrap_or_else(|| root.join("cpu/cpu.stat"))
 }
 
-fn throttled(stat: &str) -> u64 {
+fn parse_throttled_ns(stat: &str) -> u64 {
     let line = |name: &str| {
         let number = stat.lines().find_map(|line| line.strip_prefix(name));
         number.and_then(|number| number.trim().parse::<u64>().ok())
@@ -119,12 +119,18 @@ mod tests {
     fn what_is_withheld_is_read_in_either_spelling() {
         assert_eq!(stolen("cpu  1 2 3 4 5 6 7 8 9 0\ncpu0 1"), Some(80_000_000));
         assert_eq!(stolen("cpu 1"), None);
-        assert_eq!(throttled("nr_throttled 3\nthrottled_usec 70\n"), 70_000);
-        assert_eq!(throttled("nr_throttled 3\nthrottled_time 70\n"), 70);
-        assert_eq!(throttled(""), 0);
-        assert_eq!(waited("70 20 3\n"), Some(20));
-        assert_eq!(waited("0 0 0\n"), None);
-        assert_eq!(waited(""), None);
+        assert_eq!(
+            parse_throttled_ns("nr_throttled 3\nthrottled_usec 70\n"),
+            70_000
+        );
+        assert_eq!(
+            parse_throttled_ns("nr_throttled 3\nthrottled_time 70\n"),
+            70
+        );
+        assert_eq!(parse_throttled_ns(""), 0);
+        assert_eq!(parse_waited_ns("70 20 3\n"), Some(20));
+        assert_eq!(parse_waited_ns("0 0 0\n"), None);
+        assert_eq!(parse_waited_ns(""), None);
     }
 
     #[test]

@@ -74,10 +74,10 @@ impl Stack<'_> {
     }
 
     /// Its frames, outermost first.
-    pub fn said(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let frames = self.0.iter().rev();
         frames
-            .map(|frame| said(frame.py(), frame).unwrap_or_else(|_| "?".to_owned()))
+            .map(|frame| describe(frame.py(), frame).unwrap_or_else(|_| "?".to_owned()))
             .collect()
     }
 }
@@ -116,7 +116,7 @@ pub fn current_frames(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
 pub fn stack_here(py: Python<'_>) -> Option<String> {
     // SAFETY: the caller holds the GIL, so it has a state.
     let state = unsafe { ffi::PyThreadState_Get() } as usize;
-    look(py, state, |stack| stack.said().join(";"))
+    look(py, state, |stack| stack.describe().join(";"))
 }
 
 /// A place in the program's code.
@@ -210,7 +210,7 @@ fn first_of<'py>(from: impl Iterator<Item = Bound<'py, PyAny>>, most: usize) -> 
 
 impl Caller {
     /// As a stack has it.
-    pub fn said(&self, py: Python<'_>) -> String {
+    pub fn describe(&self, py: Python<'_>) -> String {
         let code = self.code.bind(py);
         // SAFETY: a code, kept alive by us.
         let line = unsafe { ffi::PyCode_Addr2Line(code.as_ptr().cast(), self.instruction) };
@@ -285,7 +285,7 @@ fn origin(code: &Bound<'_, PyAny>) -> Origin {
     let file = code.getattr(intern!(code.py(), "co_filename"));
     let of = file
         .ok()
-        .and_then(|file| Some(origin_of(file.extract().ok()?, ours(code.py()))));
+        .and_then(|file| Some(origin_of(file.extract().ok()?, own_folder(code.py()))));
     let of = of.unwrap_or(Origin::Library);
     if let Ok(mut known) = KNOWN.try_lock() {
         let known = known.get_or_insert_with(HashMap::new);
@@ -298,7 +298,7 @@ fn origin(code: &Bound<'_, PyAny>) -> Origin {
 }
 
 fn origin_of(path: &str, ours: &str) -> Origin {
-    let short = shortened(path, ours);
+    let short = shorten_path(path, ours);
     let is_ours = !ours.is_empty() && path.starts_with(ours) && short.starts_with("greenlane/");
     let libraries = ["site-packages/", "dist-packages/", "python3.", "bin/"];
     let generated = short.starts_with('<') && !["<string>", "<stdin>"].contains(&short);
@@ -314,8 +314,8 @@ fn origin_of(path: &str, ours: &str) -> Origin {
 /// Flags of code whose frames are coroutines' or asynchronous generators'; see `inspect`.
 const ASYNC: u32 = 0x80 | 0x100 | 0x200;
 
-/// `function (file:line)`, the file [`shortened`], after `async ` in a coroutine.
-fn said(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
+/// `function (file:line)`, the file [`shorten_path`], after `async ` in a coroutine.
+fn describe(py: Python<'_>, frame: &Bound<'_, PyAny>) -> PyResult<String> {
     // SAFETY: a frame, kept alive by the caller; its code is a new reference.
     let (code, line) = unsafe {
         let frame = frame.as_ptr().cast();
@@ -339,7 +339,7 @@ fn said_of(code: &Bound<'_, PyAny>, line: c_int) -> PyResult<String> {
         text,
         "{} ({}:{line})",
         function.str()?.to_str()?,
-        shortened(file.to_str()?, ours(py))
+        shorten_path(file.to_str()?, own_folder(py))
     );
     // What separates frames must not be inside of one.
     Ok(text.replace(';', ","))
@@ -347,7 +347,7 @@ fn said_of(code: &Bound<'_, PyAny>, line: c_int) -> PyResult<String> {
 
 /// What tells where a file is from: a library's path from `site-packages` or the like on, the standard library's from
 /// `python3.N`, ours from `greenlane`; of any other, an application's, the last two parts.
-fn shortened<'a>(path: &'a str, ours: &str) -> &'a str {
+fn shorten_path<'a>(path: &'a str, ours: &str) -> &'a str {
     if !ours.is_empty()
         && path
             .strip_prefix(ours)
@@ -378,7 +378,7 @@ fn shortened<'a>(path: &'a str, ours: &str) -> &'a str {
 }
 
 /// The folder of our own package; "" = unknown.
-fn ours(py: Python<'_>) -> &str {
+fn own_folder(py: Python<'_>) -> &str {
     static OURS: PyOnceLock<String> = PyOnceLock::new();
     OURS.get_or_init(py, || {
         let file = py
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn an_application_keeps_the_last_two_parts_of_a_path() {
-        let kept = |path| shortened(path, "/opt/venv/site-packages/greenlane");
+        let kept = |path| shorten_path(path, "/opt/venv/site-packages/greenlane");
         assert_eq!(kept("/srv/app/shop/pricing.py"), "shop/pricing.py");
         assert_eq!(kept("pricing.py"), "pricing.py");
         assert_eq!(kept("<frozen runpy>"), "<frozen runpy>");
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_library_keeps_where_it_is_from() {
-        let kept = |path| shortened(path, "/src/python/greenlane");
+        let kept = |path| shorten_path(path, "/src/python/greenlane");
         let flask = "/opt/venv/lib/python3.11/site-packages/flask/app.py";
         assert_eq!(kept(flask), "site-packages/flask/app.py");
         assert_eq!(

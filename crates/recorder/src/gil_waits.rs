@@ -1,7 +1,7 @@
 //! Which threads of jobs wait for the GIL, since when, and who has it: told by the redirected calls, read by the sampler.
 
 use crate::alarm::{self, ASLEEP, LIGHTLY};
-use crate::strand;
+use crate::thread_state;
 use greenlane_recording_format::event::NO_JOB;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ pub static GIVER: AtomicUsize = AtomicUsize::new(0);
 /// counted now; then it answers with [`waited`]. `holder`: the `PyThreadState` that has the GIL. Called with the GIL's
 /// mutex held.
 pub fn waits(since_ns: u64, now_ns: u64, said: bool, holder: usize) -> bool {
-    if !said && (now_ns - since_ns < WAITED_NS || strand::running().1 == NO_JOB) {
+    if !said && (now_ns - since_ns < WAITED_NS || thread_state::running().1 == NO_JOB) {
         return false;
     }
     WAITED_AT_NS.store(now_ns, Ordering::Relaxed);
@@ -48,7 +48,7 @@ pub fn waited_at_ns() -> u64 {
 }
 
 /// A thread that was counted has the GIL.
-pub fn waited() {
+pub fn end_wait() {
     let fewer = |waiting: u32| Some(waiting.saturating_sub(1));
     let _ = WAITING.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
 }

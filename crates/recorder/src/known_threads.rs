@@ -1,4 +1,4 @@
-//! Which threads have a strand, without touching thread-local memory.
+//! Which threads have a thread state, without touching thread-local memory.
 //!
 //! A redirected `write` may run in a signal handler, on a thread whose thread-local memory has not been allocated yet;
 //! to allocate it there could deadlock. So a call first asks this table, which is fixed and only atomics.
@@ -12,14 +12,14 @@ const TRIES: usize = 16;
 
 static KNOWN: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 
-/// Whether the calling thread has a strand.
+/// Whether the calling thread has a thread state.
 #[inline]
 pub fn is_known() -> bool {
     let own = own();
     places(own).any(|place| place.load(Ordering::Relaxed) == own)
 }
 
-/// The calling thread has a strand from now on.
+/// The calling thread has a thread state from now on.
 pub fn know() {
     let own = own();
     if is_known() {
@@ -43,7 +43,7 @@ pub fn forget() {
     }
 }
 
-/// A number for the calling thread. A forked child's thread is another one: its strand was the parent's.
+/// A number for the calling thread. A forked child's thread is another one: its thread state was the parent's.
 #[inline]
 fn own() -> usize {
     // SAFETY: without arguments; reads a register.

@@ -12,7 +12,7 @@
 use crate::frames::{self, Caller};
 use crate::resource::next_number;
 use crate::switch::{self, on};
-use crate::{names, strand};
+use crate::{names, thread_state};
 use greenlane_process::{clock, forks};
 use greenlane_recording_format::event::{Event, ResourceKind, GAVE_UP, NO_JOB};
 use pyo3::ffi::{self, PyObject};
@@ -32,7 +32,7 @@ const MOST: usize = 4096;
 struct Table {
     /// Of which process and which stretch of recording it is: what was taken before may have been given back unseen.
     of: (u64, u32),
-    held: HashMap<usize, Held>,
+    held: HashMap<usize, HeldLock>,
     /// Numbers of those that were waited for.
     numbers: HashMap<usize, u32>,
 }
@@ -43,7 +43,7 @@ impl Table {
     }
 }
 
-struct Held {
+struct HeldLock {
     unit: u32,
     job: u64,
     /// `pthread_self`, and the `PyThreadState`.
@@ -66,8 +66,12 @@ pub fn any() -> bool {
 }
 
 /// The calling thread has acquired `lock`, `times` times.
-pub fn taken(py: Python<'_>, lock: usize, times: usize, recursive: bool) {
-    let (unit, job) = if on() { strand::running() } else { (0, NO_JOB) };
+pub fn note_acquire(py: Python<'_>, lock: usize, times: usize, recursive: bool) {
+    let (unit, job) = if on() {
+        thread_state::running()
+    } else {
+        (0, NO_JOB)
+    };
     if unit == 0 {
         return;
     }
@@ -81,7 +85,7 @@ pub fn taken(py: Python<'_>, lock: usize, times: usize, recursive: bool) {
             }
         }
     }
-    let held = Held {
+    let held = HeldLock {
         unit,
         job,
         thread,
@@ -122,20 +126,20 @@ pub fn giving(py: Python<'_>, lock: usize, recursive: bool, wholly: bool) {
     table.count();
     drop(table);
     if let Some(held) = held.filter(|held| held.number != 0) {
-        strand::emit(Event::Hold {
+        thread_state::emit(Event::Hold {
             from_ns: held.from_ns,
             to_ns: clock::monotonic_ns(),
             unit: held.unit,
             job: held.job,
             resource: held.number,
             flags: 0,
-            line: held.at.map_or(0, |at| names::text(&at.said(py))),
+            line: held.at.map_or(0, |at| names::text(&at.describe(py))),
         });
     }
 }
 
 /// `lock` is no more: its memory may become another lock's.
-pub fn gone(lock: usize) {
+pub fn forget_lock(lock: usize) {
     let Some(mut table) = table() else { return };
     table.numbers.remove(&lock);
     let held = table.held.remove(&lock);
@@ -152,7 +156,7 @@ pub struct Wait {
 
 /// The calling thread is about to wait for `lock`. None: it has no job, or nobody else is known to have the lock.
 pub fn waits(py: Python<'_>, lock: usize) -> Option<Wait> {
-    if !any() || !on() || strand::running().1 == NO_JOB {
+    if !any() || !on() || thread_state::running().1 == NO_JOB {
         return None;
     }
     let (number, far) = {
@@ -189,13 +193,13 @@ pub fn waits(py: Python<'_>, lock: usize) -> Option<Wait> {
 impl Wait {
     /// It is over, with the lock or without.
     pub fn end(self, py: Python<'_>, lock: *mut PyObject, had: bool) {
-        let to_ns = strand::returned_ns(self.from_ns).unwrap_or_else(clock::monotonic_ns);
+        let to_ns = thread_state::returned_ns(self.from_ns).unwrap_or_else(clock::monotonic_ns);
         if to_ns.saturating_sub(self.from_ns) < LEAST_NS {
             return;
         }
-        let (unit, job) = strand::running();
+        let (unit, job) = thread_state::running();
         let at = frames::caller(py, None, frames::MOST_FRAMES);
-        strand::emit(Event::Contention {
+        thread_state::emit(Event::Contention {
             from_ns: self.from_ns,
             to_ns,
             unit,
@@ -205,7 +209,7 @@ impl Wait {
             flags: if had { 0 } else { GAVE_UP },
             capacity: 1,
             name: names::text(&name_of(py, lock)),
-            line: at.map_or(0, |at| names::text(&at.said(py))),
+            line: at.map_or(0, |at| names::text(&at.describe(py))),
         });
     }
 }

@@ -91,7 +91,7 @@ pub fn text(text: &str) -> Text {
     if text.is_empty() {
         return 0;
     }
-    let text = shortened(text);
+    let text = shorten(text);
     let mut index = index().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(&number) = index.numbers.get(text) {
         return number;
@@ -115,7 +115,7 @@ pub fn of(number: Text) -> &'static str {
     unsafe { *SLOTS[slot].load(Ordering::Acquire) }
 }
 
-fn shortened(text: &str) -> &str {
+fn shorten(text: &str) -> &str {
     if text.len() <= LONGEST {
         return text;
     }

@@ -1,10 +1,10 @@
 //! `greenlane._native.Recorder`: the face of the recorder to Python. One a process; `_native.pyi` is the manual.
 
 use crate::calls::{peers, sockets};
-use crate::desk::{desk, locked};
-use crate::spent::WAITS;
 use crate::switch::on;
-use crate::{frames, live, names, pending, strand, switch, writer};
+use crate::thread_registry::{lock, registry};
+use crate::unit_totals::WAITS;
+use crate::{frames, live, names, pending, switch, thread_state, writer};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{ArrivalClock, Event, Outcome, WaitKind, NO_JOB};
@@ -58,7 +58,7 @@ impl Recorder {
     }
 
     fn on(&self) {
-        if pending::is_pending() || locked(&desk().state).running {
+        if pending::is_pending() || lock(&registry().state).running {
             if !on() {
                 forget_open_jobs();
             }
@@ -82,20 +82,20 @@ impl Recorder {
     }
 
     fn leave(&self, kind: u8) {
-        strand::leave(kind);
+        thread_state::leave(kind);
     }
 
     fn enter(&self) {
-        strand::enter();
+        thread_state::enter();
     }
 
     fn name(&self, route: &str) {
         if !on() {
             return;
         }
-        let (_, job) = strand::running();
+        let (_, job) = thread_state::running();
         if job != NO_JOB {
-            strand::emit(Event::JobName {
+            thread_state::emit(Event::JobName {
                 at_ns: clock::monotonic_ns(),
                 job,
                 route: names::text(route),
@@ -131,18 +131,19 @@ impl Recorder {
         }
         let clock = clock_named(clock)?;
         name_thread(py);
-        let (unit, before) = strand::with_unit(|unit| (unit.id, unit.job)).unwrap_or((0, u64::MAX));
+        let (unit, before) =
+            thread_state::with_unit(|unit| (unit.id, unit.job)).unwrap_or((0, u64::MAX));
         if before != NO_JOB && before >= FIRST_JOB.load(Ordering::Relaxed) {
             return Ok(NO_JOB);
         }
         let job = NEXT_JOB.fetch_add(1, Ordering::Relaxed);
         let at_ns = clock::monotonic_ns();
-        strand::attach_at(job, at_ns);
+        thread_state::attach_at(job, at_ns);
         let (arrival_ns, clock) = match arrival_ns {
             0 => (at_ns, ArrivalClock::Handler),
             arrival_ns => (arrival_ns.min(at_ns), clock),
         };
-        strand::emit(Event::JobOpen {
+        thread_state::emit(Event::JobOpen {
             at_ns,
             job,
             unit,
@@ -161,20 +162,20 @@ impl Recorder {
         if job == NO_JOB || !on() {
             return;
         }
-        let (_, running) = strand::running();
+        let (_, running) = thread_state::running();
         let at_ns = clock::monotonic_ns();
         if running == job {
-            strand::attach_at(NO_JOB, at_ns);
+            thread_state::attach_at(NO_JOB, at_ns);
         }
-        strand::emit(Event::JobClose { at_ns, job, status });
+        thread_state::emit(Event::JobClose { at_ns, job, status });
     }
 
     fn job(&self) -> u64 {
-        strand::running().1
+        thread_state::running().1
     }
 
     fn attach(&self, job: u64) -> u64 {
-        strand::attach(job)
+        thread_state::attach(job)
     }
 
     fn arrival(&self, fd: i32) -> (u64, &'static str) {
@@ -197,9 +198,9 @@ impl Recorder {
         if !on() {
             return;
         }
-        let (_, job) = strand::running();
+        let (_, job) = thread_state::running();
         if job != NO_JOB {
-            strand::emit(Event::Traced {
+            thread_state::emit(Event::Traced {
                 at_ns: clock::monotonic_ns(),
                 job,
                 trace_high,
@@ -225,8 +226,8 @@ impl Recorder {
         if !on() {
             return;
         }
-        let (unit, job) = strand::running();
-        strand::emit(Event::Call {
+        let (unit, job) = thread_state::running();
+        thread_state::emit(Event::Call {
             from_ns,
             ready_ns,
             to_ns,
@@ -245,13 +246,13 @@ impl Recorder {
     }
 
     fn waited(&self, kind: &str, from_ns: u64, to_ns: u64) -> PyResult<()> {
-        strand::waited(wait_named(kind)?, from_ns, to_ns);
+        thread_state::record_wait(wait_named(kind)?, from_ns, to_ns);
         Ok(())
     }
 
     fn parked(&self, job: u64, from_ns: u64, to_ns: u64, by: &str) {
         if job != NO_JOB && on() {
-            strand::emit(Event::Parked {
+            thread_state::emit(Event::Parked {
                 from_ns,
                 to_ns,
                 job,
@@ -260,8 +261,8 @@ impl Recorder {
         }
     }
 
-    fn spent<'py>(&self, py: Python<'py>) -> PyResult<(u32, u64, u64, Bound<'py, PyDict>)> {
-        let (unit, spent) = strand::spent().unwrap_or_default();
+    fn unit_totals<'py>(&self, py: Python<'py>) -> PyResult<(u32, u64, u64, Bound<'py, PyDict>)> {
+        let (unit, spent) = thread_state::unit_totals().unwrap_or_default();
         let waits = PyDict::new(py);
         for (name, wait_ns) in WAITS.iter().zip(spent.wait_ns) {
             waits.set_item(name, wait_ns)?;
@@ -270,7 +271,7 @@ impl Recorder {
     }
 
     fn io_ready_ns(&self) -> u64 {
-        strand::with_unit(|unit| unit.io_ready_ns).unwrap_or(0)
+        thread_state::with_unit(|unit| unit.io_ready_ns).unwrap_or(0)
     }
 
     fn collected(&self, phase: &str, about: &Bound<'_, PyDict>) {
@@ -279,7 +280,7 @@ impl Recorder {
         }
         let generation = about.get_item("generation").ok().flatten();
         let generation = generation.and_then(|number| number.extract().ok());
-        strand::collected(phase == "stop", generation.unwrap_or(0));
+        thread_state::record_collection(phase == "stop", generation.unwrap_or(0));
     }
 
     fn mark(&self, what: &str) {
@@ -291,7 +292,7 @@ impl Recorder {
     }
 
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let state = locked(&desk().state).clone();
+        let state = lock(&registry().state).clone();
         let stats = PyDict::new(py);
         stats.set_item("on", on())?;
         stats.set_item("running", state.running || pending::is_pending())?;
@@ -303,7 +304,7 @@ impl Recorder {
         stats.set_item("error", state.error)?;
         stats.set_item("process", state.process)?;
         let live = py.detach(|| {
-            let live = locked(&desk().live);
+            let live = lock(&registry().live);
             let in_progress = live.in_progress();
             let by_lag = live.by_lag;
             let oldest_ns = live.oldest_ns();
@@ -330,7 +331,7 @@ impl Recorder {
     }
 
     fn live(&self, py: Python<'_>) -> Vec<LiveRow> {
-        let routes = py.detach(|| locked(&desk().live).routes.clone());
+        let routes = py.detach(|| lock(&registry().live).routes.clone());
         let row = |(route, sums): (u32, live::RouteSums)| {
             (
                 names::of(route).to_owned(),
@@ -352,13 +353,13 @@ impl Recorder {
 fn forget_open_jobs() {
     let first = NEXT_JOB.load(Ordering::Relaxed);
     FIRST_JOB.store(first, Ordering::Relaxed);
-    locked(&desk().live).follow_from(first);
+    lock(&registry().live).follow_from(first);
     sockets::forget_arrivals();
 }
 
 fn mark(what: &str) {
     if on() && !pending::is_pending() {
-        locked(&desk().marks).push((clock::monotonic_ns(), names::text(what)));
+        lock(&registry().marks).push((clock::monotonic_ns(), names::text(what)));
     }
 }
 
@@ -366,14 +367,14 @@ fn mark(what: &str) {
 ///
 /// Never by `current_thread()`: where it knows none, as in gevent's greenlets, it makes one up and keeps it.
 fn name_thread(py: Python<'_>) {
-    strand::with_unit(|_| ());
-    if !strand::claim_naming() {
+    thread_state::with_unit(|_| ());
+    if !thread_state::claim_naming() {
         return;
     }
-    let number = strand::thread();
+    let number = thread_state::thread();
     let names = names_of_threads(py).unwrap_or_default();
     let name = names.into_iter().find(|(of, _)| *of == number);
-    strand::name_thread(name.as_ref().map_or("", |(_, name)| name));
+    thread_state::name_thread(name.as_ref().map_or("", |(_, name)| name));
 }
 
 /// (number in the system, name) of each thread that `threading` knows and did not make up.
@@ -408,7 +409,7 @@ fn tell_thread_names(py: Python<'_>) {
         let told = told
             .into_iter()
             .map(|(number, name)| (number, names::text(&name)));
-        locked(&desk().thread_names).extend(told);
+        lock(&registry().thread_names).extend(told);
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::frames::{self, Caller};
 use crate::switch::{self, on};
-use crate::{names, strand};
+use crate::{names, thread_state};
 use greenlane_process::{clock, forks};
 use greenlane_recording_format::event::{Event, ResourceKind, Text, GAVE_UP, HOLDS_STILL};
 use pyo3::exceptions::{PyException, PyValueError};
@@ -38,11 +38,11 @@ pub struct Resource {
     number: u32,
     kind: ResourceKind,
     describe: Py<PyAny>,
-    state: Mutex<State>,
+    state: Mutex<ResourceState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ResourceState {
     /// Of which process and which stretch of recording this is: what was taken before may have been given back unseen.
     of: (u64, u32),
     waiting: u32,
@@ -57,20 +57,20 @@ struct Hold {
     job: u64,
     from_ns: u64,
     told_ns: u64,
-    at: At,
+    at: AcquireSite,
 }
 
 /// Where a place was taken.
-enum At {
+enum AcquireSite {
     Line(Option<Caller>),
     Function(Py<PyAny>),
     Known(Text),
 }
 
-impl At {
+impl AcquireSite {
     fn text(&self, py: Python<'_>) -> Text {
         let text = match self {
-            Self::Line(caller) => caller.as_ref().map(|caller| caller.said(py)),
+            Self::Line(caller) => caller.as_ref().map(|caller| caller.describe(py)),
             Self::Function(function) => frames::function(function.bind(py)),
             Self::Known(text) => return *text,
         };
@@ -124,12 +124,12 @@ impl Resource {
     ) -> PyResult<()> {
         if asked_ns != 0 {
             let caller = frames::caller(py, frame, frames::MOST_FRAMES);
-            let mut waited = strand::take_pool_wait();
+            let mut waited = thread_state::take_pool_wait();
             // Else it has waited for what the pool does itself, such as a connection that it makes.
             if self.state().is_some_and(|state| state.given_ns < waited.0) {
                 waited = (0, 0);
             }
-            self.begin(py, key, asked_ns, waited, At::Line(caller))?;
+            self.begin(py, key, asked_ns, waited, AcquireSite::Line(caller))?;
         }
         Ok(())
     }
@@ -141,8 +141,8 @@ impl Resource {
             asked_ns => (asked_ns, (asked_ns, now_ns)),
         };
         let at = match function.extract::<Text>(py) {
-            Ok(text) => At::Known(text),
-            Err(_) => At::Function(function),
+            Ok(text) => AcquireSite::Known(text),
+            Err(_) => AcquireSite::Function(function),
         };
         self.begin(py, key, since_ns, waited, at)
     }
@@ -151,7 +151,7 @@ impl Resource {
     #[staticmethod]
     fn line(py: Python<'_>) -> Text {
         let caller = frames::caller(py, None, frames::MOST_FRAMES);
-        caller.map_or(0, |caller| names::text(&caller.said(py)))
+        caller.map_or(0, |caller| names::text(&caller.describe(py)))
     }
 
     #[pyo3(signature = (asked_ns, frame=None))]
@@ -159,7 +159,7 @@ impl Resource {
         if asked_ns == 0 {
             return Ok(());
         }
-        let waited = strand::take_pool_wait();
+        let waited = thread_state::take_pool_wait();
         let is_wait = is_wait(waited, asked_ns);
         if let Some(mut state) = self.state() {
             state.waiting = state.waiting.saturating_sub(1);
@@ -168,7 +168,7 @@ impl Resource {
             }
         }
         if is_wait {
-            let line = At::Line(frames::caller(py, frame, frames::MOST_FRAMES)).text(py);
+            let line = AcquireSite::Line(frames::caller(py, frame, frames::MOST_FRAMES)).text(py);
             self.tell_wait(py, waited, GAVE_UP, line)?;
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Resource {
         let (waiting, waited_ns) = (state.waiting, state.waited_ns);
         drop(state);
         if let Some(hold) = held.filter(|hold| waiting > 0 || waited_ns > hold.from_ns) {
-            strand::emit(hold.event(py, self.number, now_ns, 0));
+            thread_state::emit(hold.event(py, self.number, now_ns, 0));
         }
     }
 
@@ -194,13 +194,13 @@ impl Resource {
 }
 
 impl Resource {
-    fn state(&self) -> Option<MutexGuard<'_, State>> {
+    fn state(&self) -> Option<MutexGuard<'_, ResourceState>> {
         let mut state = self.state.try_lock().ok()?;
         let now = (forks::generation(), switch::times());
         if state.of != now {
-            *state = State {
+            *state = ResourceState {
                 of: now,
-                ..State::default()
+                ..ResourceState::default()
             };
         }
         Some(state)
@@ -212,11 +212,11 @@ impl Resource {
         key: usize,
         asked_ns: u64,
         waited: (u64, u64),
-        at: At,
+        at: AcquireSite,
     ) -> PyResult<()> {
-        let (unit, job) = strand::running();
+        let (unit, job) = thread_state::running();
         let is_wait = is_wait(waited, asked_ns);
-        let asked = is_wait || matches!(at, At::Line(_));
+        let asked = is_wait || matches!(at, AcquireSite::Line(_));
         let line = if is_wait { at.text(py) } else { 0 };
         let from_ns = if is_wait { waited.1 } else { asked_ns };
         let hold = Hold {
@@ -265,8 +265,8 @@ impl Resource {
             Err(error) if error.is_instance_of::<PyException>(py) => Default::default(),
             Err(error) => return Err(error),
         };
-        let (unit, job) = strand::running();
-        strand::emit(Event::Contention {
+        let (unit, job) = thread_state::running();
+        thread_state::emit(Event::Contention {
             from_ns,
             to_ns,
             unit,
@@ -291,7 +291,7 @@ impl Resource {
                 events.push(hold.event(py, self.number, now_ns, HOLDS_STILL));
             }
         }
-        events.into_iter().for_each(strand::emit);
+        events.into_iter().for_each(thread_state::emit);
     }
 }
 

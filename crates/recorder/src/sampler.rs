@@ -21,8 +21,7 @@
 //! bear): [`sampler_stop`] is registered with `atexit`, and waits for it. A forked child has none until it starts its own.
 
 use crate::alarm::{self, ASLEEP, LIGHTLY, TO_ITS_TIME};
-use crate::calls::gil::{self, Kept};
-use crate::desk::{self, desk};
+use crate::calls::gil::{self, GilKeeper};
 use crate::frames;
 use crate::gil_waits::{
     gil_waited_for, waited_at_ns, GIVER, HOLDER, WAITED_NS, WAITING, WAITS_SINCE_NS,
@@ -31,6 +30,7 @@ use crate::names;
 use crate::pending;
 use crate::ring::{Ring, THREAD_EVENTS};
 use crate::switch::on;
+use crate::thread_registry::{self, registry};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::{gil::holder, gil_enabled};
 use greenlane_process::{clock, forks, our_threads, signals};
@@ -183,7 +183,7 @@ fn run() {
 }
 
 /// Whose stack is wanted.
-enum Wanted {
+enum LookTarget {
     /// Who had the GIL; others have waited since then.
     Holder(u64),
     /// Whom the sampler has got the GIL from; others have waited since then, for a lock.
@@ -197,7 +197,7 @@ enum Wanted {
 }
 
 struct Sampler {
-    /// Its own way to the writer. It has no strand: it is nobody's unit, and nobody's culprit.
+    /// Its own way to the writer. It has no thread state: it is nobody's unit, and nobody's culprit.
     ring: Arc<Ring>,
     looked_ns: u64,
     /// CPU of its thread before it was made.
@@ -218,7 +218,7 @@ struct Sampler {
 impl Sampler {
     fn new() -> Self {
         let ring = Arc::new(Ring::new(THREAD_EVENTS));
-        desk::register(&ring);
+        thread_registry::register(&ring);
         Self {
             ring,
             looked_ns: 0,
@@ -244,7 +244,7 @@ impl Sampler {
     }
 
     /// Waits, without the GIL, until somebody waits; None: the sampler is to end.
-    fn wait(&mut self) -> Option<Wanted> {
+    fn wait(&mut self) -> Option<LookTarget> {
         let mut slept_ns = 0;
         loop {
             CPU_NS.store(clock::thread_cpu_ns() - self.cpu_from_ns, Ordering::Relaxed);
@@ -252,7 +252,7 @@ impl Sampler {
             let (mut pause_ns, mut how) = (ASLEEP_NS, LIGHTLY);
             if on() {
                 let now_ns = clock::monotonic_ns();
-                let rings = desk::rings();
+                let rings = thread_registry::rings();
                 if slept_ns > 0 {
                     self.looks(&rings, slept_ns);
                 }
@@ -284,10 +284,10 @@ impl Sampler {
                 if left_ns == 0 {
                     if let Some(since_ns) = locked_ns {
                         GIVER.store(0, Ordering::Relaxed);
-                        return self.unless_stopped(Wanted::Giver(since_ns));
+                        return self.unless_stopped(LookTarget::Giver(since_ns));
                     }
                     if waits {
-                        return self.unless_stopped(Wanted::Holder(
+                        return self.unless_stopped(LookTarget::Holder(
                             WAITS_SINCE_NS.load(Ordering::Relaxed),
                         ));
                     }
@@ -295,11 +295,12 @@ impl Sampler {
                         let from_ns = ring.from_ns.load(Ordering::Relaxed);
                         let overdue = from_ns != 0 && now_ns.saturating_sub(from_ns) >= OVERDUE_NS;
                         if overdue && keeps_somebody(ring) {
-                            return self.unless_stopped(Wanted::Loop(Arc::clone(ring), from_ns));
+                            return self
+                                .unless_stopped(LookTarget::Loop(Arc::clone(ring), from_ns));
                         }
                     }
                     let alone = self.alone(&rings, now_ns);
-                    if let Some(wanted) = alone.or_else(|| self.blocked(&rings, now_ns)) {
+                    if let Some(wanted) = alone.or_else(|| self.find_blocked(&rings, now_ns)) {
                         return self.unless_stopped(wanted);
                     }
                 }
@@ -349,7 +350,7 @@ impl Sampler {
         }
     }
 
-    fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
+    fn alone(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<LookTarget> {
         if now_ns.saturating_sub(self.alone_ns) < ALONE_EVERY_NS {
             return None;
         }
@@ -357,11 +358,11 @@ impl Sampler {
             let from_ns = ring.from_ns.load(Ordering::Relaxed);
             let long = from_ns != 0 && now_ns.saturating_sub(from_ns) >= ALONE_NS;
             let of_job = ring.job.load(Ordering::Relaxed) != NO_JOB;
-            (long && of_job).then(|| Wanted::Alone(Arc::clone(ring), from_ns))
+            (long && of_job).then(|| LookTarget::Alone(Arc::clone(ring), from_ns))
         })
     }
 
-    fn blocked(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<Wanted> {
+    fn find_blocked(&self, rings: &[Arc<Ring>], now_ns: u64) -> Option<LookTarget> {
         if now_ns.saturating_sub(self.blocked_ns) < ALONE_EVERY_NS {
             return None;
         }
@@ -370,25 +371,25 @@ impl Sampler {
             let long = is_in(ring, left_ns) && now_ns.saturating_sub(left_ns) >= BLOCKED_NS;
             // A loop's thread is in its poll, for nobody.
             let plain = ring.epoll_fd.load(Ordering::Relaxed) < 0;
-            (long && plain).then(|| Wanted::Blocked(Arc::clone(ring), left_ns))
+            (long && plain).then(|| LookTarget::Blocked(Arc::clone(ring), left_ns))
         })
     }
 
-    fn unless_stopped(&self, wanted: Wanted) -> Option<Wanted> {
-        gil::at_once(matches!(wanted, Wanted::Giver(_)));
+    fn unless_stopped(&self, wanted: LookTarget) -> Option<LookTarget> {
+        gil::take_immediately(matches!(wanted, LookTarget::Giver(_)));
         (!STOP.load(Ordering::Relaxed)).then_some(wanted)
     }
 
     /// Looks at one stack. With the GIL.
-    fn look(&mut self, py: Python<'_>, wanted: &Wanted) {
+    fn look(&mut self, py: Python<'_>, wanted: &LookTarget) {
         let (state, ring, since_ns) = match wanted {
-            Wanted::Holder(since_ns) => {
+            LookTarget::Holder(since_ns) => {
                 // Asked for the GIL, it gave it up where it was, and is there until it has it again.
                 let holder = HOLDER.load(Ordering::Relaxed);
                 let runs = |ring: &Ring| ring.from_ns.load(Ordering::Relaxed) != 0;
                 (holder, ring_of(holder, runs), *since_ns)
             }
-            Wanted::Giver(since_ns) => {
+            LookTarget::Giver(since_ns) => {
                 let giver = GIVER.load(Ordering::Relaxed);
                 // It may have run into the lock that the others wait for. Without a job it ran out of work.
                 let ran = |ring: &Ring| {
@@ -398,18 +399,18 @@ impl Sampler {
                 };
                 (giver, ring_of(giver, ran), *since_ns)
             }
-            Wanted::Loop(ring, from_ns) | Wanted::Alone(ring, from_ns) => {
+            LookTarget::Loop(ring, from_ns) | LookTarget::Alone(ring, from_ns) => {
                 let same = ring.from_ns.load(Ordering::Relaxed) == *from_ns;
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *from_ns)
             }
-            Wanted::Blocked(ring, left_ns) => {
+            LookTarget::Blocked(ring, left_ns) => {
                 let same = is_in(ring, *left_ns);
                 let state = ring.state.load(Ordering::Relaxed);
                 (state, same.then(|| Arc::clone(ring)), *left_ns)
             }
         };
-        if let Some((kept, ring)) = self.kept() {
+        if let Some((kept, ring)) = self.find_keeper() {
             return self.look_at_keeper(py, &kept, &ring);
         }
         let now_ns = clock::monotonic_ns();
@@ -419,12 +420,12 @@ impl Sampler {
             return;
         };
         let weight_ns = match wanted {
-            Wanted::Alone(..) | Wanted::Blocked(..) => 0,
+            LookTarget::Alone(..) | LookTarget::Blocked(..) => 0,
             _ => now_ns.saturating_sub(since_ns.max(before_ns)),
         };
         match wanted {
-            Wanted::Alone(..) => self.alone_ns = now_ns,
-            Wanted::Blocked(..) => self.blocked_ns = now_ns,
+            LookTarget::Alone(..) => self.alone_ns = now_ns,
+            LookTarget::Blocked(..) => self.blocked_ns = now_ns,
             _ => {}
         }
         if let Some(stack) = self.stack_of(py, state) {
@@ -441,8 +442,8 @@ impl Sampler {
     }
 
     /// Who has kept the GIL since it was asked for it, and is where it did.
-    fn kept(&self) -> Option<(Kept, Arc<Ring>)> {
-        let kept = gil::kept();
+    fn find_keeper(&self) -> Option<(GilKeeper, Arc<Ring>)> {
+        let kept = gil::longest_keeper();
         if kept.ns() < KEPT_NS || !on() {
             return None;
         }
@@ -455,7 +456,7 @@ impl Sampler {
     }
 
     /// One call of C, from the line that made it: one look for all of its time.
-    fn look_at_keeper(&mut self, py: Python<'_>, kept: &Kept, ring: &Ring) {
+    fn look_at_keeper(&mut self, py: Python<'_>, kept: &GilKeeper, ring: &Ring) {
         let now_ns = clock::monotonic_ns();
         self.looked_ns = now_ns;
         self.alone_ns = now_ns;
@@ -480,7 +481,7 @@ impl Sampler {
             if let Some(&text) = self.places.get(&place) {
                 return Some(text);
             }
-            let text = self.text_of(&stack.said())?;
+            let text = self.text_of(&stack.describe())?;
             if self.places.len() >= MOST_STACKS {
                 self.places.clear();
             }
@@ -579,7 +580,10 @@ fn locked_out_since(rings: &[Arc<Ring>], now_ns: u64) -> Option<u64> {
 /// The ring of the thread with this `PyThreadState`, if it does what is asked.
 fn ring_of(state: usize, does: impl Fn(&Ring) -> bool) -> Option<Arc<Ring>> {
     let found = |ring: &Arc<Ring>| ring.state.load(Ordering::Relaxed) == state && does(ring);
-    desk::rings().iter().find(|ring| found(ring)).cloned()
+    thread_registry::rings()
+        .iter()
+        .find(|ring| found(ring))
+        .cloned()
 }
 
 /// Whether somebody waits for the loop's long slice to end: its poll would find something, or other jobs are open.
@@ -593,7 +597,7 @@ fn keeps_somebody(ring: &Ring) -> bool {
     if unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0 {
         return true;
     }
-    desk()
+    registry()
         .live
         .try_lock()
         .is_ok_and(|live| live.in_progress() > 1)

@@ -66,7 +66,7 @@ impl Segments {
     pub fn open(&mut self) -> io::Result<()> {
         if self.file.is_none() {
             let options = OpenOptions::new().append(true).create_new(true).to_owned();
-            self.file = Some(self.opened(options)?);
+            self.file = Some(self.open_file(options)?);
             self.length = 0;
             self.begun = Instant::now();
             self.allowed_bytes = self.make_room();
@@ -74,7 +74,7 @@ impl Segments {
         Ok(())
     }
 
-    fn opened(&self, mut options: OpenOptions) -> io::Result<(File, Identity)> {
+    fn open_file(&self, mut options: OpenOptions) -> io::Result<(File, Identity)> {
         let name = format!(
             "{}-{:016x}-{:04}.{SUFFIX}",
             std::process::id(),
@@ -151,7 +151,7 @@ impl Segments {
             Some(about) => (about.nlink() > 0).then_some((file, identity)),
             None => {
                 let _ = file.into_raw_fd(); // The program has closed it; the number is not ours to close.
-                let reopened = self.opened(OpenOptions::new().append(true).to_owned());
+                let reopened = self.open_file(OpenOptions::new().append(true).to_owned());
                 reopened.ok().filter(|(_, again)| *again == identity)
             }
         };

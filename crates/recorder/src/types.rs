@@ -54,7 +54,7 @@ pub fn make<T>(
 }
 
 /// A new reference to `object`.
-pub unsafe fn kept(object: *mut PyObject) -> *mut PyObject {
+pub unsafe fn new_reference(object: *mut PyObject) -> *mut PyObject {
     unsafe { ffi::Py_INCREF(object) };
     object
 }
@@ -70,7 +70,7 @@ pub unsafe fn attribute(
 ) -> *mut PyObject {
     unsafe {
         if ffi::PyUnicode_CompareWithASCIIString(name, c"__wrapped__".as_ptr()) == 0 {
-            return kept(behind);
+            return new_reference(behind);
         }
         if ffi::PyUnicode_CompareWithASCIIString(name, c"__class__".as_ptr()) == 0 {
             return ffi::PyObject_GenericGetAttr(object, name);

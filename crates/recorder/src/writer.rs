@@ -9,9 +9,9 @@
 use crate::calls::installation;
 use crate::calls::waking;
 use crate::cores::Cores;
-use crate::desk::{self, desk, locked, Desk, State, WAKE};
 use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
+use crate::thread_registry::{self, lock, registry, ThreadRegistry, WriterStatus, WAKE};
 use crate::{cost, names, pending, sampler, switch};
 use greenlane_process::{clock, descriptors, forks, signals, speed};
 use greenlane_recording_format::codec::Encoder;
@@ -105,10 +105,10 @@ pub fn started_ns() -> u64 {
 ///
 /// Fails if the folder cannot be written to. Running already: nothing happens.
 pub fn start(folder: &Path, max_bytes: u64, keep: Duration, about: &str) -> io::Result<()> {
-    let desk = desk();
-    let thread = locked(&desk.thread);
+    let registry = registry();
+    let thread = lock(&registry.thread);
     if thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-        if desk.stop.load(Ordering::Relaxed) {
+        if registry.stop.load(Ordering::Relaxed) {
             // Rings have one reader.
             return Err(io::Error::other("the one before is still being written"));
         }
@@ -162,7 +162,7 @@ pub fn describe(about: &str) {
             about: about.to_owned(),
         });
         if let (false, Some(plan)) = (pending::is_pending(), self::plan()) {
-            desk().about.store(plan.about(), Ordering::Relaxed);
+            registry().about.store(plan.about(), Ordering::Relaxed);
         }
     }
 }
@@ -185,19 +185,19 @@ fn begin_now() {
 }
 
 fn spawn(plan: &'static Plan) -> io::Result<()> {
-    let desk = desk();
-    let mut thread = locked(&desk.thread);
+    let registry = registry();
+    let mut thread = lock(&registry.thread);
     let process = process_number();
-    desk.stop.store(false, Ordering::Relaxed);
-    desk.over.store(false, Ordering::Release);
-    *locked(&desk.state) = State {
+    registry.stop.store(false, Ordering::Relaxed);
+    registry.over.store(false, Ordering::Release);
+    *lock(&registry.state) = WriterStatus {
         running: true,
         process,
-        ..State::default()
+        ..WriterStatus::default()
     };
-    desk.about.store(plan.about(), Ordering::Relaxed);
+    registry.about.store(plan.about(), Ordering::Relaxed);
     let segments = Segments::new(&plan.folder, process, plan.max_bytes, plan.keep);
-    let writer = Writer::new(desk, segments, cost::thousand_ns());
+    let writer = Writer::new(registry, segments, cost::thousand_ns());
     let started = signals::with_all_blocked(|| {
         std::thread::Builder::new()
             .name("greenlane-writer".to_owned())
@@ -209,8 +209,8 @@ fn spawn(plan: &'static Plan) -> io::Result<()> {
             Ok(())
         }
         Err(error) => {
-            desk.over.store(true, Ordering::Release);
-            locked(&desk.state).running = false;
+            registry.over.store(true, Ordering::Release);
+            lock(&registry.state).running = false;
             Err(error)
         }
     }
@@ -224,16 +224,16 @@ pub fn stop() {
     pending::set(false);
     PLAN.store(ptr::null_mut(), Ordering::Release);
     switch::set(false);
-    let desk = desk();
-    if locked(&desk.thread).is_none() {
+    let registry = registry();
+    if lock(&registry.thread).is_none() {
         return;
     }
-    desk.stop.store(true, Ordering::Relaxed);
+    registry.stop.store(true, Ordering::Relaxed);
     flush();
     // The thread has ended when this returns, unless the disk hangs: the next `start`, and code that looks at the
     // threads, may rely on it.
     for _ in 0..MOST_PATIENCE_MS {
-        let mut thread = locked(&desk.thread);
+        let mut thread = lock(&registry.thread);
         match thread.take_if(|thread| thread.is_finished()) {
             Some(ended) => return drop(ended.join()),
             None if thread.is_none() => return,
@@ -241,7 +241,7 @@ pub fn stop() {
         }
         drop(thread);
         std::thread::sleep(Duration::from_millis(1));
-        if !desk.over.load(Ordering::Acquire) {
+        if !registry.over.load(Ordering::Acquire) {
             return;
         }
     }
@@ -249,34 +249,36 @@ pub fn stop() {
 
 /// Waits until everything that was in the rings when it was called is in the file, at most 5 s. Call without the GIL.
 pub fn flush() {
-    let desk = desk();
-    let wanted = desk.asked.fetch_add(1, Ordering::AcqRel) + 1;
-    match locked(&desk.thread).as_ref() {
+    let registry = registry();
+    let wanted = registry.asked.fetch_add(1, Ordering::AcqRel) + 1;
+    match lock(&registry.thread).as_ref() {
         Some(thread) => thread.thread().unpark(),
         None => return,
     }
-    let mut done = locked(&desk.done);
+    let mut done = lock(&registry.done);
     let mut patience = 50;
     // A writer that is over has done its last round, whatever number that had.
-    while *done < wanted && patience > 0 && !desk.over.load(Ordering::Acquire) {
-        let waited = desk.round.wait_timeout(done, Duration::from_millis(100));
+    while *done < wanted && patience > 0 && !registry.over.load(Ordering::Acquire) {
+        let waited = registry
+            .round
+            .wait_timeout(done, Duration::from_millis(100));
         done = waited.unwrap_or_else(PoisonError::into_inner).0;
         patience -= 1;
     }
 }
 
 /// Says that the writer is over, also when it fails: nobody waits for it in vain, and nothing more is recorded.
-struct Over(&'static Desk);
+struct Over(&'static ThreadRegistry);
 
 impl Drop for Over {
     fn drop(&mut self) {
         if std::thread::panicking() {
             switch::set(false);
-            let mut state = locked(&self.0.state);
+            let mut state = lock(&self.0.state);
             state.running = false;
             state.error = Some("the writer failed".to_owned());
         }
-        let done = locked(&self.0.done);
+        let done = lock(&self.0.done);
         self.0.over.store(true, Ordering::Release);
         self.0.round.notify_all();
         drop(done);
@@ -284,7 +286,7 @@ impl Drop for Over {
 }
 
 struct Writer {
-    desk: &'static Desk,
+    registry: &'static ThreadRegistry,
     segments: Segments,
     about: Text,
     /// Texts that the present chunk has defined.
@@ -308,11 +310,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(desk: &'static Desk, segments: Segments, thousand_ns: u64) -> Self {
+    fn new(registry: &'static ThreadRegistry, segments: Segments, thousand_ns: u64) -> Self {
         Self {
-            desk,
+            registry,
             segments,
-            about: desk.about.load(Ordering::Relaxed),
+            about: registry.about.load(Ordering::Relaxed),
             defined: HashSet::new(),
             encoder: Encoder::default(),
             base_ns: 0,
@@ -329,11 +331,11 @@ impl Writer {
     }
 
     fn run(mut self) {
-        let _over = Over(self.desk);
+        let _over = Over(self.registry);
         descriptors::unshare_descriptors();
         if let Err(error) = self.segments.open() {
             switch::set(false);
-            let mut state = locked(&self.desk.state);
+            let mut state = lock(&self.registry.state);
             state.running = false;
             state.error = Some(error.to_string());
             return;
@@ -345,12 +347,12 @@ impl Writer {
         loop {
             std::thread::park_timeout(PERIOD);
             WAKE.store(false, Ordering::Relaxed);
-            let asked = self.desk.asked.load(Ordering::Acquire);
-            let last = self.desk.stop.load(Ordering::Relaxed);
+            let asked = self.registry.asked.load(Ordering::Acquire);
+            let last = self.registry.stop.load(Ordering::Relaxed);
             self.round(last);
             installation::rescan();
-            *locked(&self.desk.done) = asked;
-            self.desk.round.notify_all();
+            *lock(&self.registry.done) = asked;
+            self.registry.round.notify_all();
             if last {
                 return;
             }
@@ -358,8 +360,8 @@ impl Writer {
     }
 
     fn round(&mut self, last: bool) {
-        let (desk, rings) = (self.desk, desk::rings());
-        let about = desk.about.load(Ordering::Relaxed);
+        let (registry, rings) = (self.registry, thread_registry::rings());
+        let about = registry.about.load(Ordering::Relaxed);
         if about != self.about {
             self.about = about;
             self.write(&Event::About {
@@ -378,7 +380,7 @@ impl Writer {
         let mut throttled = false;
         if now_ns >= self.next_process_ns || last {
             self.next_process_ns = now_ns + SECOND_NS;
-            let mut live = locked(&desk.live);
+            let mut live = lock(&registry.live);
             let (jobs, lag_ns) = (live.in_progress() as u32, live.take_worst_lag_ns());
             drop(live);
             self.write_cores();
@@ -387,7 +389,7 @@ impl Writer {
             let cost = cost::event(now_ns, self.recorded, self.thousand_ns);
             self.write(&cost);
         }
-        let mut marks = mem::take(&mut *locked(&desk.marks));
+        let mut marks = mem::take(&mut *lock(&registry.marks));
         if throttled {
             marks.push((now_ns, names::text("throttled")));
         }
@@ -399,8 +401,8 @@ impl Writer {
         }
         self.finish_chunk();
         drop(rings);
-        desk::forget_ended();
-        let mut state = locked(&self.desk.state);
+        thread_registry::forget_ended();
+        let mut state = lock(&self.registry.state);
         state.running = !last;
         state.events = self.events;
         state.lost = self.segments.lost;
@@ -422,7 +424,7 @@ impl Writer {
             }
             left -= batch.len();
             self.recorded += batch.len() as u64;
-            let mut live = locked(&self.desk.live);
+            let mut live = lock(&self.registry.live);
             batch.iter().for_each(|event| live.observe(event));
             drop(live);
             for event in batch.drain(..) {
@@ -450,7 +452,7 @@ impl Writer {
             self.say(unit);
         }
         self.events += 1;
-        self.put(event);
+        self.write_event(event);
     }
 
     fn know(&mut self, unit: u32, event: Event) {
@@ -471,7 +473,7 @@ impl Writer {
             .or_else(|| self.green[1].get(&unit));
         if let Some(event) = known.copied() {
             self.know(unit, event);
-            self.put(&event);
+            self.write_event(&event);
         }
     }
 
@@ -515,7 +517,7 @@ impl Writer {
 
     /// Says the names of threads that Python has told since they came.
     fn name_threads(&mut self) {
-        let told = mem::take(&mut *locked(&self.desk.thread_names));
+        let told = mem::take(&mut *lock(&self.registry.thread_names));
         if told.is_empty() {
             return;
         }
@@ -542,17 +544,17 @@ impl Writer {
         self.defined.clear();
         if self.segments.at_start() {
             self.said.clear();
-            self.put(&Event::About {
+            self.write_event(&Event::About {
                 at_ns: self.base_ns,
                 json: self.about,
             });
             for event in self.units.values().copied().collect::<Vec<_>>() {
-                self.put(&event);
+                self.write_event(&event);
             }
         }
     }
 
-    fn put(&mut self, event: &Event) {
+    fn write_event(&mut self, event: &Event) {
         for text in texts_of(event) {
             self.define(text);
         }

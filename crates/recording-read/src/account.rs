@@ -4,7 +4,7 @@
 //! one of them could run; else it is in I/O if one of them is; else it waits for a pool, a lock or a queue; what no event
 //! explains is residual. Among I/O that may have been over already counts before I/O that was not.
 
-use super::life::{Job, Life, Piece, State, NONE};
+use super::timeline::{Activity, Job, Piece, Timeline, NONE};
 use greenlane_recording_format::event::{Text, WaitKind};
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Account {
 
 /// A wait of a job: which of its units could have run, and did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waited {
+pub struct NamedWait {
     pub kind: WaitKind,
     /// What held it back, or whose queue it is in, where the recording says so; else 0.
     pub by: Text,
@@ -37,37 +37,37 @@ pub struct Waited {
 
 /// A stretch that counts for a job.
 #[derive(Clone, Copy)]
-struct Part {
+struct AccountPart {
     from_ns: u64,
     to_ns: u64,
     unit: u32,
-    state: State,
+    state: Activity,
     by: Text,
 }
 
 /// The smallest counts.
-fn rank(state: State) -> u8 {
+fn rank(state: Activity) -> u8 {
     match state {
-        State::Run | State::Gc => 0,
-        State::Wait(WaitKind::Gil) => 1,
-        State::Wait(WaitKind::Loop) => 2,
-        State::Wait(WaitKind::Permit) => 3,
-        State::Wait(WaitKind::Stopped) => 4,
-        State::Wait(WaitKind::Accept) => 5,
-        State::Wait(WaitKind::Os) => 6,
-        State::Wait(WaitKind::Unseen) => 7,
-        State::Io {
+        Activity::Run | Activity::Gc => 0,
+        Activity::Wait(WaitKind::Gil) => 1,
+        Activity::Wait(WaitKind::Loop) => 2,
+        Activity::Wait(WaitKind::Permit) => 3,
+        Activity::Wait(WaitKind::Stopped) => 4,
+        Activity::Wait(WaitKind::Accept) => 5,
+        Activity::Wait(WaitKind::Os) => 6,
+        Activity::Wait(WaitKind::Unseen) => 7,
+        Activity::Io {
             kind,
             certain: false,
         } => 8 + kind,
-        State::Io {
+        Activity::Io {
             kind,
             certain: true,
         } => 8 + IO_KINDS as u8 + kind,
-        State::Wait(WaitKind::Pool) => 8 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Lock) => 9 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Queue) => 10 + 2 * IO_KINDS as u8,
-        State::Wait(WaitKind::Parked) => 11 + 2 * IO_KINDS as u8,
+        Activity::Wait(WaitKind::Pool) => 8 + 2 * IO_KINDS as u8,
+        Activity::Wait(WaitKind::Lock) => 9 + 2 * IO_KINDS as u8,
+        Activity::Wait(WaitKind::Queue) => 10 + 2 * IO_KINDS as u8,
+        Activity::Wait(WaitKind::Parked) => 11 + 2 * IO_KINDS as u8,
     }
 }
 
@@ -79,17 +79,17 @@ pub struct ByJob {
 
 impl ByJob {
     /// Sorts out the pieces of a process.
-    pub fn new(life: &Life) -> Self {
-        let mut starts = vec![0; life.jobs.len() + 1];
-        for piece in life.pieces.iter().filter(|piece| piece.job != NONE) {
+    pub fn new(timeline: &Timeline) -> Self {
+        let mut starts = vec![0; timeline.jobs.len() + 1];
+        for piece in timeline.pieces.iter().filter(|piece| piece.job != NONE) {
             starts[piece.job as usize + 1] += 1;
         }
         for job in 1..starts.len() {
             starts[job] += starts[job - 1];
         }
-        let mut pieces = vec![0; starts[life.jobs.len()]];
+        let mut pieces = vec![0; starts[timeline.jobs.len()]];
         let mut next = starts.clone();
-        for (index, piece) in life.pieces.iter().enumerate() {
+        for (index, piece) in timeline.pieces.iter().enumerate() {
             if piece.job != NONE {
                 pieces[next[piece.job as usize]] = index as u32;
                 next[piece.job as usize] += 1;
@@ -99,11 +99,11 @@ impl ByJob {
     }
 
     /// The pieces of one job, by unit and time.
-    pub fn of<'a>(&'a self, life: &'a Life, job: u32) -> impl Iterator<Item = &'a Piece> {
+    pub fn of<'a>(&'a self, timeline: &'a Timeline, job: u32) -> impl Iterator<Item = &'a Piece> {
         let range = self.starts[job as usize]..self.starts[job as usize + 1];
         self.pieces[range]
             .iter()
-            .map(|&index| &life.pieces[index as usize])
+            .map(|&index| &timeline.pieces[index as usize])
     }
 }
 
@@ -115,11 +115,11 @@ pub fn window(job: &Job) -> Option<(u64, u64)> {
 }
 
 /// Between arrival and first instruction: what the job waited for.
-pub fn before_open(life: &Life, job: &Job) -> Vec<Waited> {
+pub fn before_open(timeline: &Timeline, job: &Job) -> Vec<NamedWait> {
     let Some(opened) = job.opened else {
         return Vec::new();
     };
-    let green = life.units[opened.unit as usize].is_green();
+    let green = timeline.units[opened.unit as usize].is_green();
     let spawned_ns = match opened.spawn_ns {
         0 => opened.at_ns,
         _ if !green => opened.at_ns,
@@ -127,7 +127,7 @@ pub fn before_open(life: &Life, job: &Job) -> Vec<Waited> {
     };
     let mut parts = Vec::new();
     let mut from_ns = opened.arrival_ns;
-    if let Some(parked) = life.parked.get(&life.job_number(job.id)) {
+    if let Some(parked) = timeline.parked.get(&timeline.job_number(job.id)) {
         let mut parked = parked.clone();
         parked.sort_unstable();
         for (parked_ns, until_ns, by) in parked {
@@ -140,55 +140,62 @@ pub fn before_open(life: &Life, job: &Job) -> Vec<Waited> {
     }
     parts.push((WaitKind::Accept, 0, from_ns, spawned_ns));
     parts.push((WaitKind::Loop, 0, spawned_ns, opened.at_ns));
-    let waited = parts.into_iter().map(|(kind, by, from_ns, to_ns)| Waited {
-        kind,
-        by,
-        unit: opened.unit,
-        from_ns,
-        to_ns,
-    });
+    let waited = parts
+        .into_iter()
+        .map(|(kind, by, from_ns, to_ns)| NamedWait {
+            kind,
+            by,
+            unit: opened.unit,
+            from_ns,
+            to_ns,
+        });
     waited.filter(|wait| wait.from_ns < wait.to_ns).collect()
 }
 
 /// Accounts for one job that has a [`window`]; tells its waits in order.
-pub fn account(life: &Life, by_job: &ByJob, job: u32, waits: &mut Vec<Waited>) -> Account {
-    match window(&life.jobs[job as usize]) {
-        Some((_, end_ns)) => account_until(life, by_job, job, end_ns, waits),
+pub fn account(
+    timeline: &Timeline,
+    by_job: &ByJob,
+    job: u32,
+    waits: &mut Vec<NamedWait>,
+) -> Account {
+    match window(&timeline.jobs[job as usize]) {
+        Some((_, end_ns)) => account_until(timeline, by_job, job, end_ns, waits),
         None => Account::default(),
     }
 }
 
 /// Accounts for a job up to a moment that is not before its beginning, whenever it ended; likewise.
 pub fn account_until(
-    life: &Life,
+    timeline: &Timeline,
     by_job: &ByJob,
     job: u32,
     end_ns: u64,
-    waits: &mut Vec<Waited>,
+    waits: &mut Vec<NamedWait>,
 ) -> Account {
-    let row = &life.jobs[job as usize];
+    let row = &timeline.jobs[job as usize];
     let Some(opened) = row.opened else {
         return Account::default();
     };
     let arrival_ns = opened.arrival_ns;
-    let mut parts: Vec<Part> = Vec::new();
-    for wait in before_open(life, row) {
-        parts.push(Part {
+    let mut parts: Vec<AccountPart> = Vec::new();
+    for wait in before_open(timeline, row) {
+        parts.push(AccountPart {
             from_ns: wait.from_ns,
             to_ns: wait.to_ns,
             unit: wait.unit,
-            state: State::Wait(wait.kind),
+            state: Activity::Wait(wait.kind),
             by: wait.by,
         });
     }
-    for piece in by_job.of(life, job) {
+    for piece in by_job.of(timeline, job) {
         let (from_ns, to_ns) = (piece.from_ns.max(opened.at_ns), piece.to_ns.min(end_ns));
         if from_ns < to_ns {
             let by = match piece.state {
-                State::Wait(WaitKind::Queue) => life.blocks[piece.block as usize].peer,
+                Activity::Wait(WaitKind::Queue) => timeline.blocks[piece.block as usize].peer,
                 _ => 0,
             };
-            parts.push(Part {
+            parts.push(AccountPart {
                 from_ns,
                 to_ns,
                 unit: piece.unit,
@@ -217,7 +224,7 @@ pub fn account_until(
 
 /// What a job did between two moments, or a unit without one: which of its pieces counts at each.
 pub fn moments(
-    life: &Life,
+    timeline: &Timeline,
     by_job: &ByJob,
     (unit, job): (u32, u32),
     from_ns: u64,
@@ -226,13 +233,13 @@ pub fn moments(
 ) {
     let pieces: Vec<&Piece> = match (unit, job) {
         (NONE, NONE) => return,
-        (unit, NONE) => life.pieces_of(unit).iter().collect(),
-        (_, job) => by_job.of(life, job).collect(),
+        (unit, NONE) => timeline.pieces_of(unit).iter().collect(),
+        (_, job) => by_job.of(timeline, job).collect(),
     };
-    let parts: Vec<Part> = pieces
+    let parts: Vec<AccountPart> = pieces
         .iter()
         .enumerate()
-        .map(|(number, piece)| Part {
+        .map(|(number, piece)| AccountPart {
             from_ns: piece.from_ns.max(from_ns),
             to_ns: piece.to_ns.min(to_ns),
             unit: piece.unit,
@@ -247,7 +254,7 @@ pub fn moments(
 }
 
 /// Which of the parts counts at each moment.
-fn sweep(parts: &[Part], mut count: impl FnMut(&Part, u64, u64)) {
+fn sweep(parts: &[AccountPart], mut count: impl FnMut(&AccountPart, u64, u64)) {
     let mut moments: Vec<(u64, bool, u32)> = Vec::with_capacity(2 * parts.len());
     for (index, part) in parts.iter().enumerate() {
         moments.push((part.from_ns, true, index as u32));
@@ -279,16 +286,16 @@ impl Account {
         self.cpu_ns + self.io_ns.iter().sum::<u64>() + self.wait_ns.iter().sum::<u64>()
     }
 
-    fn add(&mut self, part: &Part, from_ns: u64, to_ns: u64, waits: &mut Vec<Waited>) {
+    fn add(&mut self, part: &AccountPart, from_ns: u64, to_ns: u64, waits: &mut Vec<NamedWait>) {
         let ns = to_ns - from_ns;
         let (unit, by) = (part.unit, part.by);
         match part.state {
-            State::Run | State::Gc => self.cpu_ns += ns,
-            State::Io { kind, certain } => {
+            Activity::Run | Activity::Gc => self.cpu_ns += ns,
+            Activity::Io { kind, certain } => {
                 self.io_ns[usize::from(kind)] += ns;
                 self.uncertain_ns += if certain { 0 } else { ns };
             }
-            State::Wait(kind) => {
+            Activity::Wait(kind) => {
                 self.wait_ns[kind as usize] += ns;
                 match waits.last_mut() {
                     Some(last)
@@ -297,7 +304,7 @@ impl Account {
                     {
                         last.to_ns = to_ns
                     }
-                    _ => waits.push(Waited {
+                    _ => waits.push(NamedWait {
                         kind,
                         by,
                         unit,

@@ -4,17 +4,17 @@
 //! [`PART_BYTES`] of it, its rows, and 100 bytes an event for as long as the analysis lives. Of a recording over
 //! [`KEPT_BYTES`] only the parts that were asked for last are kept; others are laid out again when they are asked for.
 
-use super::account::{account, before_open, window, Account, ByJob, Waited};
+use super::account::{account, before_open, window, Account, ByJob, NamedWait};
 use super::blame::Turns;
-use super::contended::{Found, Key};
+use super::contended::{Key, ResourceEvents};
 use super::culprits::{Culprits, Names};
-use super::ending::{unfinished, End, UnfinishedRow};
-use super::life::{Block, Life, State, NONE};
+use super::ending::{unfinished_jobs, End, UnfinishedRow};
+use super::occupancy::Occupancy;
 use super::parts::{PartEvents, Parts};
 use super::read::{Scan, Skipped, Texts, Unreadable};
 use super::resources::{self, Doing, ResourceRow};
-use super::who::Who;
-use super::{elsewhere, unseen};
+use super::timeline::{Activity, Block, Timeline, NONE};
+use super::{delegated_waits, hidden_blocking};
 use greenlane_recording_format::event::{
     ArrivalClock, Event, Outcome, Text, WaitKind, TURN_CHARGED, TURN_EXPRESS, TURN_SHARED,
     TURN_SKIPPED, TURN_TAKEN,
@@ -128,6 +128,15 @@ pub struct Looks {
     pub longest_call_ns: u64,
 }
 
+impl Looks {
+    fn add(&mut self, weight_ns: u64, kept_ns: u64) {
+        self.ns = self.ns.saturating_add(weight_ns);
+        self.looks += 1;
+        self.calls += u64::from(kept_ns > 0);
+        self.longest_call_ns = self.longest_call_ns.max(kept_ns);
+    }
+}
+
 /// How often one job was looked at while it computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookRow {
@@ -174,7 +183,7 @@ pub struct OwnRow {
     pub looks: u64,
 }
 
-/// A stretch of a job's life.
+/// A stretch of a job's timeline.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRow {
     pub state: &'static str,
@@ -186,11 +195,11 @@ pub struct SegmentRow {
 }
 
 /// What one process leaves for questions about single jobs.
-struct Kept {
-    life: Life,
+struct ProcessCache {
+    timeline: Timeline,
     by_job: ByJob,
     names: Names,
-    who: Who,
+    occupancy: Occupancy,
 }
 
 /// See the module.
@@ -219,7 +228,7 @@ pub struct Analysis<'a> {
     /// (process, event)
     pub samples: Vec<(u32, Event)>,
     /// By process and part; of a large recording those that were asked for last, the last one at the end.
-    kept: Vec<((u32, u32), Kept)>,
+    kept: Vec<((u32, u32), ProcessCache)>,
     culprits: Culprits,
     scan: Scan<'a>,
     /// By process; None = it is one part.
@@ -326,8 +335,8 @@ impl<'a> Analysis<'a> {
     /// What a part of a process adds to the rows.
     fn part(&mut self, process: u32, part: u32, last: bool, row: &mut ProcessRow, sums: &mut Sums) {
         let parts = std::mem::take(&mut self.parts);
-        let (read, life, names) = self.laid_out(&parts, process, part);
-        row.unknown_units += life.unknown_units;
+        let (read, timeline, names) = self.laid_out(&parts, process, part);
+        row.unknown_units += timeline.unknown_units;
         let jobs = |job: u64| match &parts[process as usize] {
             Some(parts) => parts.of_job(job) == part,
             None => true,
@@ -339,20 +348,20 @@ impl<'a> Analysis<'a> {
             jobs: &jobs,
         };
         let looked_at = self.own.len();
-        let by_unit = self.rows(process, &life, &names, row, sums, &own);
-        let by_job = ByJob::new(&life);
+        let by_unit = self.rows(process, &timeline, &names, row, sums, &own);
+        let by_job = ByJob::new(&timeline);
         if last && !self.scan.origins[process as usize].goes_on {
             row.marks.sort_unstable();
             let marks = row.marks.iter();
             let marks = marks.map(|&(at_ns, what)| (at_ns, self.texts.get(what)));
             let end = End::of(row.to_ns, marks);
-            for (job, mut left) in unfinished(&life, &by_job, end, &by_unit) {
+            for (job, mut left) in unfinished_jobs(&timeline, &by_job, end, &by_unit) {
                 (left.process, left.route) = (process, names.routes[job as usize]);
                 self.unfinished.push(left);
             }
         }
         drop(read);
-        let kept = self.kept(life, by_job, names);
+        let kept = self.make_cache(timeline, by_job, names);
         self.account(process, &kept, row, sums, &jobs, looked_at);
         self.parts = parts;
         self.keep((process, part), kept);
@@ -364,7 +373,7 @@ impl<'a> Analysis<'a> {
         parts: &[Option<Parts>],
         process: u32,
         part: u32,
-    ) -> (PartEvents, Life, Names) {
+    ) -> (PartEvents, Timeline, Names) {
         let origin = process as usize;
         let read = match &parts[origin] {
             Some(parts) => parts.events(&mut self.scan, origin, part, &mut self.texts),
@@ -377,38 +386,44 @@ impl<'a> Analysis<'a> {
                 }
             }
         };
-        let mut life = Life::new(&read.events);
-        life.resources = Found::of(&read.events, &read.own, &life);
-        let (pieces, starts) = (&mut life.pieces, &mut life.starts);
-        unseen::tell_apart(&read.events, &life.units, pieces, starts);
-        let answered = elsewhere::tell_apart(&read.events, &life.jobs, &life.units, pieces, starts);
-        let names = Names::new(&life, &mut self.texts);
+        let mut timeline = Timeline::new(&read.events);
+        timeline.resources = ResourceEvents::of(&read.events, &read.own, &timeline);
+        let (pieces, starts) = (&mut timeline.pieces, &mut timeline.starts);
+        hidden_blocking::name_hidden_blocking(&read.events, &timeline.units, pieces, starts);
+        let answered = delegated_waits::name_delegated_waits(
+            &read.events,
+            &timeline.jobs,
+            &timeline.units,
+            pieces,
+            starts,
+        );
+        let names = Names::new(&timeline, &mut self.texts);
         for (block, unit) in answered {
-            life.blocks[block as usize].peer = names.who(unit, NONE);
+            timeline.blocks[block as usize].peer = names.name_runner(unit, NONE);
         }
-        (read, life, names)
+        (read, timeline, names)
     }
 
-    fn kept(&mut self, life: Life, by_job: ByJob, names: Names) -> Kept {
-        let who = Who::new(&life, &names, &mut self.culprits);
-        for &(_, _, by) in life.parked.values().flatten() {
+    fn make_cache(&mut self, timeline: Timeline, by_job: ByJob, names: Names) -> ProcessCache {
+        let occupancy = Occupancy::new(&timeline, &names, &mut self.culprits);
+        for &(_, _, by) in timeline.parked.values().flatten() {
             self.culprits.number((by, -1));
         }
-        for piece in &life.pieces {
-            if piece.state == State::Wait(WaitKind::Queue) {
-                let by = life.blocks[piece.block as usize].peer;
+        for piece in &timeline.pieces {
+            if piece.state == Activity::Wait(WaitKind::Queue) {
+                let by = timeline.blocks[piece.block as usize].peer;
                 self.culprits.number((by, -1));
             }
         }
-        Kept {
-            life,
+        ProcessCache {
+            timeline,
             by_job,
             names,
-            who,
+            occupancy,
         }
     }
 
-    fn keep(&mut self, key: (u32, u32), kept: Kept) {
+    fn keep(&mut self, key: (u32, u32), kept: ProcessCache) {
         if !self.keeps_all && self.kept.len() == KEPT_PARTS {
             self.kept.remove(0);
         }
@@ -416,7 +431,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// What is left of the part that a job is of; laid out again if need be. To be given back to [`Analysis::keep`].
-    fn take(&mut self, process: u32, job: u64) -> Option<((u32, u32), Kept)> {
+    fn take(&mut self, process: u32, job: u64) -> Option<((u32, u32), ProcessCache)> {
         let part = match self.parts.get(process as usize)? {
             Some(parts) => parts.of_job(job),
             None => 0,
@@ -429,18 +444,18 @@ impl<'a> Analysis<'a> {
             self.kept.remove(0);
         }
         let parts = std::mem::take(&mut self.parts);
-        let (read, life, names) = self.laid_out(&parts, process, part);
+        let (read, timeline, names) = self.laid_out(&parts, process, part);
         self.parts = parts;
         drop(read);
-        let by_job = ByJob::new(&life);
-        Some((key, self.kept(life, by_job, names)))
+        let by_job = ByJob::new(&timeline);
+        Some((key, self.make_cache(timeline, by_job, names)))
     }
 
     /// Rows that need no accounting. Gives the stacks of each unit, by time.
     fn rows(
         &mut self,
         process: u32,
-        life: &Life,
+        timeline: &Timeline,
         names: &Names,
         row: &mut ProcessRow,
         sums: &mut Sums,
@@ -459,33 +474,14 @@ impl<'a> Analysis<'a> {
             }
             match *event {
                 Event::Call {
+                    unit,
                     from_ns,
                     ready_ns,
-                    to_ns,
-                    deadline_ns,
-                    unit,
-                    job,
-                    upstream,
-                    operation,
-                    outcome,
-                    own_ns,
+                    ..
                 } if counts => {
-                    let number = life.job_number(job);
-                    let route = names.routes.get(number as usize).copied().unwrap_or(0);
-                    self.calls.push(CallRow {
-                        process,
-                        job,
-                        route,
-                        upstream,
-                        operation,
-                        from_ns,
-                        ready_ns,
-                        to_ns,
-                        deadline_ns,
-                        outcome,
-                        own_ns,
-                        waited_ns: waits.within(unit, from_ns, ready_ns.max(from_ns)),
-                    });
+                    let waited_ns = waits.within(unit, from_ns, ready_ns.max(from_ns));
+                    let row = call_row(process, event, timeline, names, waited_ns);
+                    self.calls.extend(row);
                 }
                 Event::Stack {
                     at_ns,
@@ -496,25 +492,21 @@ impl<'a> Analysis<'a> {
                     kept_ns,
                 } => {
                     stacks.entry(unit).or_default().push((at_ns, stack));
-                    let blocked = weight_ns == 0 && life.is_blocked(unit, at_ns);
+                    let blocked = weight_ns == 0 && timeline.is_blocked(unit, at_ns);
                     if job != 0 && !blocked && (own.jobs)(job) {
                         *seen.entry((job, stack)).or_default() += 1;
                     }
-                    if weight_ns == 0 || !counts {
-                        continue; // Nobody waited: only where it was.
+                    if weight_ns > 0 && counts {
+                        let culprit = match timeline.job_number(job) as usize {
+                            number if number < names.routes.len() => names.routes[number],
+                            _ => match timeline.unit_number(unit) {
+                                Some(unit) => names.units[unit as usize],
+                                None => self.texts.number("unknown"),
+                            },
+                        };
+                        let looks = sums.stacks.entry((culprit, stack)).or_default();
+                        looks.add(weight_ns, kept_ns);
                     }
-                    let number = life.job_number(job);
-                    let culprit = match (names.routes.get(number as usize), life.unit_number(unit))
-                    {
-                        (Some(&route), _) => route,
-                        (None, Some(unit)) => names.units[unit as usize],
-                        (None, None) => self.texts.number("unknown"),
-                    };
-                    let sum = sums.stacks.entry((culprit, stack)).or_default();
-                    sum.ns = sum.ns.saturating_add(weight_ns);
-                    sum.looks += 1;
-                    sum.calls += u64::from(kept_ns > 0);
-                    sum.longest_call_ns = sum.longest_call_ns.max(kept_ns);
                 }
                 Event::Look {
                     at_ns,
@@ -522,7 +514,7 @@ impl<'a> Analysis<'a> {
                     job,
                     weight_ns,
                     free,
-                } if (own.jobs)(job) && life.computed(unit, job, at_ns) => {
+                } if (own.jobs)(job) && timeline.was_computing(unit, job, at_ns) => {
                     let of_job = looks.entry(job).or_insert(LookRow {
                         process,
                         job,
@@ -539,7 +531,7 @@ impl<'a> Analysis<'a> {
                 Event::Turn {
                     job, how, stops, ..
                 } if (own.jobs)(job) => {
-                    let number = life.job_number(job) as usize;
+                    let number = timeline.job_number(job) as usize;
                     if let Some(&route) = names.routes.get(number) {
                         sums.turns.entry(route).or_default().count(how, stops);
                     }
@@ -571,9 +563,22 @@ impl<'a> Analysis<'a> {
         for stacks in stacks.values_mut() {
             stacks.sort_unstable();
         }
+        self.add_blocks(timeline, names, own, &stacks, sums);
+        stacks
+    }
+
+    /// Adds the calls that blocked a loop, and those of others whose stack is known.
+    fn add_blocks(
+        &mut self,
+        timeline: &Timeline,
+        names: &Names,
+        own: &Own<'_>,
+        stacks: &HashMap<u32, Vec<(u64, Text)>>,
+        sums: &mut Sums,
+    ) {
         let counted = |block: &&Block| own.ns.contains(&block.to_ns);
-        for block in life.blocks.iter().filter(counted) {
-            let unit = life.units[block.unit as usize].id;
+        for block in timeline.blocks.iter().filter(counted) {
+            let unit = timeline.units[block.unit as usize].id;
             let of_unit = stacks.get(&unit).map_or(&[][..], Vec::as_slice);
             let first = of_unit.partition_point(|one| one.0 < block.from_ns);
             let stack = of_unit.get(first).filter(|one| one.0 <= block.to_ns);
@@ -585,8 +590,8 @@ impl<'a> Analysis<'a> {
             } else {
                 &mut sums.blocked
             };
-            let route = names.who(block.unit, block.job);
-            let call = self.called(block.call, block.peer, block.kind);
+            let route = names.name_runner(block.unit, block.job);
+            let call = self.call_name(block.call, block.peer, block.kind);
             let key = (route, call, stack.map_or(0, |one| one.1));
             let held = rows.entry(key).or_insert(HeldRow {
                 route,
@@ -601,21 +606,20 @@ impl<'a> Analysis<'a> {
             held.ns = held.ns.saturating_add(ns);
             held.longest_ns = held.longest_ns.max(ns);
         }
-        stacks
     }
 
     /// What a holder of a place did, as one text.
     pub fn doing(&mut self, what: Doing) -> Text {
         match what {
             Doing::Nothing => 0,
-            Doing::Call(operation, upstream) => self.called(operation, upstream, 0),
-            Doing::Block(call, peer, kind) => self.called(call, peer, kind),
+            Doing::Call(operation, upstream) => self.call_name(operation, upstream, 0),
+            Doing::Block(call, peer, kind) => self.call_name(call, peer, kind),
             Doing::Wait(kind) => self.texts.number(wait_name(kind)),
         }
     }
 
     /// What was called, and whom, as one text.
-    fn called(&mut self, call: Text, peer: Text, kind: u8) -> Text {
+    fn call_name(&mut self, call: Text, peer: Text, kind: u8) -> Text {
         if peer == 0 && call != 0 {
             return call;
         }
@@ -631,23 +635,23 @@ impl<'a> Analysis<'a> {
     fn account(
         &mut self,
         process: u32,
-        kept: &Kept,
+        kept: &ProcessCache,
         row: &mut ProcessRow,
         sums: &mut Sums,
         mine: &dyn Fn(u64) -> bool,
         looked_at: usize,
     ) {
-        let Kept {
-            life,
+        let ProcessCache {
+            timeline,
             by_job,
             names,
-            who,
+            occupancy,
         } = kept;
-        let mut waits: Vec<Waited> = Vec::new();
+        let mut waits: Vec<NamedWait> = Vec::new();
         let mut by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>> = BTreeMap::new();
         let mut of_wait = Tally::new(self.culprits.len());
         let mut of_job = Tally::new(self.culprits.len());
-        for (number, job) in life.jobs.iter().enumerate() {
+        for (number, job) in timeline.jobs.iter().enumerate() {
             if !mine(job.id) {
                 continue;
             }
@@ -655,16 +659,16 @@ impl<'a> Analysis<'a> {
                 row.unfinished_jobs += 1;
                 continue;
             };
-            let account = account(life, by_job, number as u32, &mut waits);
+            let account = account(timeline, by_job, number as u32, &mut waits);
             let route = names.routes[number];
             computed_in(&mut self.own[looked_at..], job.id, route, account.cpu_ns);
             for wait in &waits {
-                let place = place(life, who, number as u32, wait);
+                let place = place(timeline, occupancy, number as u32, wait);
                 by_victim
                     .entry((route, wait.kind as u8, place))
                     .or_default()
                     .push((wait.from_ns, wait.to_ns));
-                charge(who, place, wait, &self.culprits, &mut of_wait);
+                charge(occupancy, place, wait, &self.culprits, &mut of_wait);
                 of_wait.drain(|culprit, ns| {
                     of_job.add(culprit, ns);
                     let (name, phase) = self.culprits.get(culprit);
@@ -711,9 +715,9 @@ impl<'a> Analysis<'a> {
                 traced: job.traced,
             });
         }
-        lengths(who, by_victim, sums);
+        lengths(occupancy, by_victim, sums);
         let unknown = self.culprits.get(self.culprits.unknown).0;
-        resources::add_rows(life, by_job, names, unknown, &mut sums.resources);
+        resources::add_rows(timeline, by_job, names, unknown, &mut sums.resources);
     }
 
     /// Sorts what was collected.
@@ -765,7 +769,7 @@ impl<'a> Analysis<'a> {
             .sort_by(|one, other| text(one.0).cmp(text(other.0)));
     }
 
-    /// The life of one job, stretch by stretch; None = there is no such job, or it was cut off.
+    /// The timeline of one job, stretch by stretch; None = there is no such job, or it was cut off.
     pub fn segments(&mut self, process: u32, job: u64) -> Option<Vec<SegmentRow>> {
         let (key, kept) = self.take(process, job)?;
         let segments = self.segments_of(&kept, job);
@@ -773,35 +777,35 @@ impl<'a> Analysis<'a> {
         segments
     }
 
-    fn segments_of(&mut self, kept: &Kept, job: u64) -> Option<Vec<SegmentRow>> {
-        let life = &kept.life;
-        let number = life.job_number(job);
-        let row = life.jobs.get(number as usize)?;
+    fn segments_of(&mut self, kept: &ProcessCache, job: u64) -> Option<Vec<SegmentRow>> {
+        let timeline = &kept.timeline;
+        let number = timeline.job_number(job);
+        let row = timeline.jobs.get(number as usize)?;
         let (Some(opened), Some((_, end_ns))) = (row.opened, window(row)) else {
             return None;
         };
-        let before = before_open(life, row);
+        let before = before_open(timeline, row);
         let held: HashMap<u64, Text> = before.iter().map(|wait| (wait.from_ns, wait.by)).collect();
-        let mut found: Vec<(u32, u64, u64, State, u32)> = before
+        let mut found: Vec<(u32, u64, u64, Activity, u32)> = before
             .into_iter()
             .map(|wait| {
                 (
                     wait.unit,
                     wait.from_ns,
                     wait.to_ns,
-                    State::Wait(wait.kind),
+                    Activity::Wait(wait.kind),
                     NONE,
                 )
             })
             .collect();
-        for piece in kept.by_job.of(life, number) {
+        for piece in kept.by_job.of(timeline, number) {
             let (from_ns, to_ns) = (piece.from_ns.max(opened.at_ns), piece.to_ns.min(end_ns));
             if from_ns >= to_ns {
                 continue;
             }
             let state = match piece.state {
-                State::Gc => State::Run,
-                State::Io { kind, .. } => State::Io {
+                Activity::Gc => Activity::Run,
+                Activity::Io { kind, .. } => Activity::Io {
                     kind,
                     certain: true,
                 },
@@ -817,21 +821,22 @@ impl<'a> Analysis<'a> {
         found.sort_by_key(|one| (one.1, one.0, one.2));
         let mut segments = Vec::with_capacity(found.len());
         for (unit, from_ns, to_ns, state, block) in found {
-            let name = kept.life.units[unit as usize].name;
-            let block = kept.life.blocks.get(block as usize).copied();
+            let name = kept.timeline.units[unit as usize].name;
+            let block = kept.timeline.blocks.get(block as usize).copied();
             let (state, kind, label) = match state {
-                State::Run | State::Gc => ("cpu", "", 0),
-                State::Io { kind, .. } => {
-                    let label =
-                        block.map_or(0, |block| self.called(block.call, block.peer, block.kind));
+                Activity::Run | Activity::Gc => ("cpu", "", 0),
+                Activity::Io { kind, .. } => {
+                    let label = block.map_or(0, |block| {
+                        self.call_name(block.call, block.peer, block.kind)
+                    });
                     ("io", io_name(kind), label)
                 }
-                State::Wait(kind) => {
+                Activity::Wait(kind) => {
                     let by = match (kind, block) {
                         (WaitKind::Queue, Some(block)) => block.peer,
                         _ => held.get(&from_ns).copied().unwrap_or(0),
                     };
-                    let wait = Waited {
+                    let wait = NamedWait {
                         kind,
                         by,
                         unit,
@@ -873,21 +878,27 @@ impl<'a> Analysis<'a> {
         found
     }
 
-    fn culprits_of(&self, kept: &Kept, job: u64, from_ns: u64, to_ns: u64) -> Vec<(Text, u64)> {
-        let number = kept.life.job_number(job);
-        let whole = kept.life.jobs.get(number as usize).and_then(window);
+    fn culprits_of(
+        &self,
+        kept: &ProcessCache,
+        job: u64,
+        from_ns: u64,
+        to_ns: u64,
+    ) -> Vec<(Text, u64)> {
+        let number = kept.timeline.job_number(job);
+        let whole = kept.timeline.jobs.get(number as usize).and_then(window);
         if whole.is_none() {
             return Vec::new();
         }
-        let mut waits: Vec<Waited> = Vec::new();
-        account(&kept.life, &kept.by_job, number, &mut waits);
+        let mut waits: Vec<NamedWait> = Vec::new();
+        account(&kept.timeline, &kept.by_job, number, &mut waits);
         let mut tally = Tally::new(self.culprits.len());
         for mut wait in waits {
             wait.from_ns = wait.from_ns.max(from_ns);
             wait.to_ns = wait.to_ns.min(to_ns);
             if wait.from_ns < wait.to_ns {
-                let at = place(&kept.life, &kept.who, number, &wait);
-                charge(&kept.who, at, &wait, &self.culprits, &mut tally);
+                let at = place(&kept.timeline, &kept.occupancy, number, &wait);
+                charge(&kept.occupancy, at, &wait, &self.culprits, &mut tally);
             }
         }
         let mut by_name: BTreeMap<Text, u64> = BTreeMap::new();
@@ -901,11 +912,11 @@ impl<'a> Analysis<'a> {
     }
 
     /// Who ran most of a wait.
-    fn instead(&self, kept: &Kept, job: u32, wait: &Waited) -> Text {
+    fn instead(&self, kept: &ProcessCache, job: u32, wait: &NamedWait) -> Text {
         let mut tally = Tally::new(self.culprits.len());
         charge(
-            &kept.who,
-            place(&kept.life, &kept.who, job, wait),
+            &kept.occupancy,
+            place(&kept.timeline, &kept.occupancy, job, wait),
             wait,
             &self.culprits,
             &mut tally,
@@ -949,10 +960,54 @@ impl Tally {
     }
 }
 
-fn place(life: &Life, who: &Who, job: u32, wait: &Waited) -> Place {
-    let unit = &life.units[wait.unit as usize];
+/// The row of an [`Event::Call`].
+fn call_row(
+    process: u32,
+    event: &Event,
+    timeline: &Timeline,
+    names: &Names,
+    waited_ns: u64,
+) -> Option<CallRow> {
+    let Event::Call {
+        from_ns,
+        ready_ns,
+        to_ns,
+        deadline_ns,
+        job,
+        upstream,
+        operation,
+        outcome,
+        own_ns,
+        ..
+    } = *event
+    else {
+        return None;
+    };
+    let number = timeline.job_number(job) as usize;
+    Some(CallRow {
+        process,
+        job,
+        route: names.routes.get(number).copied().unwrap_or(0),
+        upstream,
+        operation,
+        from_ns,
+        ready_ns,
+        to_ns,
+        deadline_ns,
+        outcome,
+        own_ns,
+        waited_ns,
+    })
+}
+
+fn place(timeline: &Timeline, occupancy: &Occupancy, job: u32, wait: &NamedWait) -> Place {
+    let unit = &timeline.units[wait.unit as usize];
     let resource = match wait.kind {
-        WaitKind::Pool | WaitKind::Lock => who.resources.waited_for(job, wait.from_ns, wait.to_ns),
+        WaitKind::Pool | WaitKind::Lock => {
+            occupancy
+                .resources
+                .waited_for(job, wait.from_ns, wait.to_ns)
+        }
         _ => None,
     };
     if let Some(resource) = resource {
@@ -970,21 +1025,27 @@ fn place(life: &Life, who: &Who, job: u32, wait: &Waited) -> Place {
     }
 }
 
-fn turns(who: &Who, place: Place) -> Option<&Turns> {
+fn turns(occupancy: &Occupancy, place: Place) -> Option<&Turns> {
     match place {
-        Place::Loop(thread) => who.loops.get(&thread),
-        Place::Gil => Some(&who.gil),
-        Place::Workers => Some(&who.workers),
-        Place::Pool => Some(&who.pool),
-        Place::Resource(number) => who.resources.turns(number),
+        Place::Loop(thread) => occupancy.loops.get(&thread),
+        Place::Gil => Some(&occupancy.gil),
+        Place::Workers => Some(&occupancy.workers),
+        Place::Pool => Some(&occupancy.pool),
+        Place::Resource(number) => occupancy.resources.turns(number),
         Place::Nowhere => None,
     }
 }
 
 /// Tells for each nanosecond of a wait who is to blame.
-fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &mut Tally) {
+fn charge(
+    occupancy: &Occupancy,
+    place: Place,
+    wait: &NamedWait,
+    culprits: &Culprits,
+    tally: &mut Tally,
+) {
     let mut left_ns = wait.to_ns - wait.from_ns;
-    if let Some(turns) = turns(who, place) {
+    if let Some(turns) = turns(occupancy, place) {
         turns.charge(wait.from_ns, wait.to_ns, |culprit, ns| {
             left_ns -= ns;
             tally.add(culprit, ns);
@@ -994,9 +1055,9 @@ fn charge(who: &Who, place: Place, wait: &Waited, culprits: &Culprits, tally: &m
         WaitKind::Gil => culprits.native,
         WaitKind::Os => culprits.os,
         WaitKind::Unseen => culprits.unseen,
-        WaitKind::Parked | WaitKind::Queue => {
-            culprits.known((wait.by, -1)).unwrap_or(culprits.unknown)
-        }
+        WaitKind::Parked | WaitKind::Queue => culprits
+            .find_number((wait.by, -1))
+            .unwrap_or(culprits.unknown),
         _ => culprits.unknown,
     };
     tally.add(nobody, left_ns);
@@ -1014,19 +1075,23 @@ fn computed_in(own: &mut [OwnRow], job: u64, route: Text, cpu_ns: u64) {
 }
 
 /// Which slices of the culprits did it, and how long they were.
-fn lengths(who: &Who, by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>, sums: &mut Sums) {
-    let mut seen = vec![0u32; who.spans.len()];
+fn lengths(
+    occupancy: &Occupancy,
+    by_victim: BTreeMap<(Text, u8, Place), Vec<(u64, u64)>>,
+    sums: &mut Sums,
+) {
+    let mut seen = vec![0u32; occupancy.spans.len()];
     let (mut group, mut last) = (0, None);
     for ((victim, kind, place), waits) in by_victim {
         if last != Some((victim, kind)) {
             group += 1;
             last = Some((victim, kind));
         }
-        let Some(turns) = turns(who, place) else {
+        let Some(turns) = turns(occupancy, place) else {
             continue;
         };
         turns.weigh(&waits, |turn, ns| {
-            let Some(&length_ns) = who.spans.get(turn.span as usize) else {
+            let Some(&length_ns) = occupancy.spans.get(turn.span as usize) else {
                 return;
             };
             let Some(row) = sums.rows.get_mut(&(victim, kind, turn.culprit)) else {

@@ -17,7 +17,7 @@ const BLOCKS: usize = 64;
 
 /// Somebody had it from `from_ns` to `to_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct Holding {
     pub from_ns: u64,
     pub to_ns: u64,
     /// Number of the culprit.
@@ -29,14 +29,14 @@ pub struct Turn {
 /// Disjoint turns by time, with sums over many of them.
 #[derive(Default)]
 pub struct Turns {
-    turns: Vec<Turn>,
+    turns: Vec<Holding>,
     blocks: Vec<Vec<(u32, u64)>>,
     groups: Vec<Vec<(u32, u64)>>,
 }
 
 impl Turns {
     /// `turns` are sorted and disjoint.
-    pub fn new(turns: Vec<Turn>) -> Self {
+    pub fn new(turns: Vec<Holding>) -> Self {
         let blocks: Vec<_> = turns
             .chunks_exact(BLOCK)
             .map(|some| {
@@ -58,12 +58,12 @@ impl Turns {
     }
 
     /// All of them.
-    pub fn all(&self) -> &[Turn] {
+    pub fn all(&self) -> &[Holding] {
         &self.turns
     }
 
     /// Those that overlap [`from_ns`, `to_ns`].
-    pub fn within(&self, from_ns: u64, to_ns: u64) -> &[Turn] {
+    pub fn within(&self, from_ns: u64, to_ns: u64) -> &[Holding] {
         let first = self.turns.partition_point(|turn| turn.to_ns <= from_ns);
         let end = first + self.turns[first..].partition_point(|turn| turn.from_ns < to_ns);
         &self.turns[first..end]
@@ -104,7 +104,7 @@ impl Turns {
     }
 
     /// How much wait each turn caused: the sum of its overlaps with each of `waits`, (from, to).
-    pub fn weigh(&self, waits: &[(u64, u64)], mut tell: impl FnMut(&Turn, u64)) {
+    pub fn weigh(&self, waits: &[(u64, u64)], mut tell: impl FnMut(&Holding, u64)) {
         let mut starts: Vec<u64> = waits.iter().map(|wait| wait.0).collect();
         let mut ends: Vec<u64> = waits.iter().map(|wait| wait.1).collect();
         starts.sort_unstable();
@@ -164,7 +164,7 @@ pub struct Candidate {
 }
 
 /// Disjoint turns of candidates that may overlap.
-pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
+pub fn share_out(candidates: &[Candidate]) -> Vec<Holding> {
     let mut moments: Vec<(u64, bool, u32)> = Vec::with_capacity(2 * candidates.len());
     for (index, candidate) in candidates.iter().enumerate() {
         if candidate.from_ns < candidate.to_ns {
@@ -197,7 +197,13 @@ pub fn shared(candidates: &[Candidate]) -> Vec<Turn> {
 }
 
 /// Cuts [`from_ns`, `to_ns`] between those who had it together. Moments too short to cut go to one after the other.
-fn share(together: &[&Candidate], from_ns: u64, to_ns: u64, next: &mut u64, turns: &mut Vec<Turn>) {
+fn share(
+    together: &[&Candidate],
+    from_ns: u64,
+    to_ns: u64,
+    next: &mut u64,
+    turns: &mut Vec<Holding>,
+) {
     let (length_ns, many) = (to_ns - from_ns, together.len() as u64);
     let steps = if many == 1 {
         1
@@ -209,7 +215,7 @@ fn share(together: &[&Candidate], from_ns: u64, to_ns: u64, next: &mut u64, turn
     for step in 0..steps {
         let candidate = together[(*next % many) as usize];
         *next += u64::from(many > 1);
-        let turn = Turn {
+        let turn = Holding {
             from_ns: moment(step),
             to_ns: moment(step + 1),
             culprit: candidate.culprit,
@@ -220,7 +226,7 @@ fn share(together: &[&Candidate], from_ns: u64, to_ns: u64, next: &mut u64, turn
 }
 
 /// Adds a turn that begins where the last one ends, or later; to the last one if it is the same that goes on.
-pub fn add(turns: &mut Vec<Turn>, mut turn: Turn) {
+pub fn add(turns: &mut Vec<Holding>, mut turn: Holding) {
     if let Some(last) = turns.last_mut() {
         turn.from_ns = turn.from_ns.max(last.to_ns);
         if last.to_ns == turn.from_ns && (last.culprit, last.span) == (turn.culprit, turn.span) {

@@ -3,7 +3,7 @@
 use greenlane_recording_format::event::Text;
 use std::collections::HashMap;
 
-/// A wait for a place. Its unit and job are those of [`Life`]; `NONE` = none.
+/// A wait for a place. Its unit and job are those of [`Timeline`]; `NONE` = none.
 #[derive(Clone, Copy)]
 pub struct Contention {
     pub from_ns: u64,
@@ -34,7 +34,7 @@ pub struct Hold {
 
 /// What the events of a process say of its resources.
 #[derive(Default)]
-pub struct Found {
+pub struct ResourceEvents {
     pub contentions: Vec<Contention>,
     pub holds: Vec<Hold>,
     /// By job: calls of upstreams, (from, to, operation, upstream).

@@ -1,7 +1,7 @@
 //! What culprits are called: a route and its phase; or what ran without a job.
 
-use super::life::{Life, NONE};
 use super::read::Texts;
+use super::timeline::{Timeline, NONE};
 use greenlane_recording_format::event::{Text, UnitKind};
 use std::collections::{HashMap, HashSet};
 
@@ -61,7 +61,7 @@ impl Culprits {
     }
 
     /// The number of one that was numbered before.
-    pub fn known(&self, culprit: Culprit) -> Option<u32> {
+    pub fn find_number(&self, culprit: Culprit) -> Option<u32> {
         self.numbers.get(&culprit).copied()
     }
 
@@ -86,20 +86,20 @@ pub struct Names {
 
 impl Names {
     /// Of a process.
-    pub fn new(life: &Life, texts: &mut Texts) -> Self {
+    pub fn new(timeline: &Timeline, texts: &mut Texts) -> Self {
         let unnamed = texts.number(NO_ROUTE);
-        let routes = life.jobs.iter().map(|job| match job.route {
+        let routes = timeline.jobs.iter().map(|job| match job.route {
             0 => unnamed,
             route => route,
         });
         let routes = routes.collect();
-        let loops: HashSet<u64> = life
+        let loops: HashSet<u64> = timeline
             .units
             .iter()
             .filter(|unit| unit.is_green())
             .map(|unit| unit.thread)
             .collect();
-        let units = life.units.iter().map(|unit| {
+        let units = timeline.units.iter().map(|unit| {
             let what = match unit.kind {
                 UnitKind::Loop => return texts.number("loop"),
                 UnitKind::Thread if loops.contains(&unit.thread) => return texts.number("loop"),
@@ -115,7 +115,7 @@ impl Names {
     }
 
     /// Who ran: the job's route, else the unit.
-    pub fn who(&self, unit: u32, job: u32) -> Text {
+    pub fn name_runner(&self, unit: u32, job: u32) -> Text {
         if job == NONE {
             self.units[unit as usize]
         } else {

@@ -4,7 +4,7 @@
 //! ([`ABORT`]), it is that moment: what it did then is unwinding, and a job that was closed by it did not end well.
 
 use super::account::{account_until, Account, ByJob};
-use super::life::{Job, Life, Opened, Piece, State, NONE};
+use super::timeline::{Activity, Job, JobOpening, Piece, Timeline, NONE};
 use greenlane_recording_format::event::{Text, UnitKind, WaitKind};
 use std::collections::{HashMap, HashSet};
 
@@ -69,7 +69,7 @@ impl End {
         end
     }
 
-    fn has_in_progress(&self, job: &Job, opened: &Opened) -> bool {
+    fn has_in_progress(&self, job: &Job, opened: &JobOpening) -> bool {
         if opened.at_ns > self.at_ns || opened.at_ns < self.known_from_ns {
             return false;
         }
@@ -79,28 +79,28 @@ impl End {
 }
 
 /// Jobs in progress at the end of a process, those that ran first, then the oldest. Texts but the stack are left to the caller.
-pub fn unfinished(
-    life: &Life,
+pub fn unfinished_jobs(
+    timeline: &Timeline,
     by_job: &ByJob,
     end: End,
     stacks: &HashMap<u32, Vec<(u64, Text)>>,
 ) -> Vec<(u32, UnfinishedRow)> {
-    let loops: HashSet<u64> = life
+    let loops: HashSet<u64> = timeline
         .units
         .iter()
         .filter(|unit| unit.kind == UnitKind::Loop || unit.is_green())
         .map(|unit| unit.thread)
         .collect();
     let mut rows = Vec::new();
-    for (number, job) in life.jobs.iter().enumerate() {
+    for (number, job) in timeline.jobs.iter().enumerate() {
         let number = number as u32;
         let Some(opened) = job.opened.filter(|opened| end.has_in_progress(job, opened)) else {
             continue;
         };
         let (mut last_ns, mut running) = (opened.at_ns, None);
-        for piece in by_job.of(life, number) {
+        for piece in by_job.of(timeline, number) {
             last_ns = last_ns.max(piece.to_ns.min(end.at_ns));
-            if runs_at(life, piece, end) {
+            if runs_at(timeline, piece, end) {
                 running = Some(*piece);
             }
         }
@@ -109,10 +109,10 @@ pub fn unfinished(
             piece
                 .to_ns
                 .min(end.at_ns)
-                .saturating_sub(begun_ns(life, &piece))
+                .saturating_sub(begun_ns(timeline, &piece))
         });
         let of_unit = stacks
-            .get(&life.units[unit as usize].id)
+            .get(&timeline.units[unit as usize].id)
             .map_or(&[][..], Vec::as_slice);
         let before = of_unit.partition_point(|stack| stack.0 <= end.at_ns);
         let stack = of_unit[..before].last();
@@ -126,9 +126,9 @@ pub fn unfinished(
                 arrival_ns: opened.arrival_ns,
                 handler_ns: opened.at_ns,
                 last_ns,
-                account: account_until(life, by_job, number, last_ns, &mut Vec::new()),
+                account: account_until(timeline, by_job, number, last_ns, &mut Vec::new()),
                 running_ns,
-                held: running_ns > 0 && loops.contains(&life.units[unit as usize].thread),
+                held: running_ns > 0 && loops.contains(&timeline.units[unit as usize].thread),
                 stack: stack
                     .filter(|one| one.0 >= opened.at_ns)
                     .map_or(0, |one| one.1),
@@ -139,12 +139,12 @@ pub fn unfinished(
     rows
 }
 
-fn runs_at(life: &Life, piece: &Piece, end: End) -> bool {
+fn runs_at(timeline: &Timeline, piece: &Piece, end: End) -> bool {
     let before_ns = end.at_ns.saturating_sub(piece.to_ns);
     if end.aborted && piece.held && piece.from_ns <= end.at_ns && before_ns <= INTERRUPTED_NS {
         return true;
     }
-    let Some(slice) = life.slices.get(piece.slice as usize) else {
+    let Some(slice) = timeline.slices.get(piece.slice as usize) else {
         return false;
     };
     if end.aborted && piece.from_ns <= end.at_ns && piece.to_ns >= end.at_ns {
@@ -154,12 +154,13 @@ fn runs_at(life: &Life, piece: &Piece, end: End) -> bool {
 }
 
 /// Since when the unit of a piece had been running: slices are cut at their waits for the GIL.
-fn begun_ns(life: &Life, last: &Piece) -> u64 {
-    let pieces = life.pieces_of(last.unit);
+fn begun_ns(timeline: &Timeline, last: &Piece) -> u64 {
+    let pieces = timeline.pieces_of(last.unit);
     let mut from_ns = last.from_ns;
     let before = pieces.partition_point(|piece| piece.from_ns < last.from_ns);
     for piece in pieces[..before].iter().rev() {
-        let runs = piece.slice != NONE || piece.held || piece.state == State::Wait(WaitKind::Gil);
+        let runs =
+            piece.slice != NONE || piece.held || piece.state == Activity::Wait(WaitKind::Gil);
         if piece.to_ns != from_ns || piece.job != last.job || !runs {
             break;
         }

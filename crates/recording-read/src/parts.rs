@@ -142,7 +142,7 @@ impl Parts {
             if chunk == own.start {
                 counted[0] = around.len();
             }
-            scan.decoded(origin, chunk, texts, |event| {
+            scan.decode(origin, chunk, texts, |event| {
                 if !matches!(event, Event::Unit { .. } | Event::About { .. }) {
                     around.push(event);
                 }
@@ -196,7 +196,7 @@ impl Parts {
     ) {
         for chunk in chunks {
             let (units, about) = (&mut self.units, &mut self.about);
-            scan.counted(origin, chunk, texts, |event| match event {
+            scan.decode_and_count(origin, chunk, texts, |event| match event {
                 Event::Unit { unit, name, .. } => {
                     // Written again, with the name that it got later.
                     let known = units.entry(unit).or_insert(event);

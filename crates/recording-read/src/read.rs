@@ -83,7 +83,7 @@ pub struct Scan<'a> {
 pub type Release = fn(&[u8]);
 
 /// A chunk that is not whole.
-struct Broken {
+struct DamagedBytes {
     process: u64,
     sequence: u32,
     bytes: u64,
@@ -163,11 +163,13 @@ impl<'a> Scan<'a> {
                         ours |= rest.starts_with(&MAGIC);
                         match before {
                             // A header cut short: the writer was killed in the midst of it.
-                            Some(process) if refused == Refused::Short => broken.push(Broken {
-                                process,
-                                sequence: u32::MAX,
-                                bytes: step as u64,
-                            }),
+                            Some(process) if refused == Refused::Short => {
+                                broken.push(DamagedBytes {
+                                    process,
+                                    sequence: u32::MAX,
+                                    bytes: step as u64,
+                                })
+                            }
                             _ => skipped.damaged_bytes += step as u64,
                         }
                         step
@@ -194,7 +196,7 @@ impl<'a> Scan<'a> {
                             end
                         } else {
                             let step = next_magic(rest);
-                            broken.push(Broken {
+                            broken.push(DamagedBytes {
                                 process: header.process,
                                 sequence: header.sequence,
                                 bytes: step as u64,
@@ -268,7 +270,7 @@ impl<'a> Scan<'a> {
         let mut events = Vec::new();
         for chunk in 0..self.chunks(origin) {
             let inside = self.inside(origin, chunk);
-            self.counted(origin, chunk, texts, |event| {
+            self.decode_and_count(origin, chunk, texts, |event| {
                 if inside || holds_for_long(&event) {
                     events.push(event);
                 }
@@ -330,21 +332,21 @@ impl<'a> Scan<'a> {
     }
 
     /// Tells the events of a chunk, and counts what makes no sense.
-    pub fn counted(
+    pub fn decode_and_count(
         &mut self,
         origin: usize,
         chunk: usize,
         texts: &mut Texts,
         tell: impl FnMut(Event),
     ) {
-        let skipped = self.decoded(origin, chunk, texts, tell);
+        let skipped = self.decode(origin, chunk, texts, tell);
         self.skipped.unknown_records += skipped.unknown_records;
         self.skipped.damaged_chunks += skipped.damaged_chunks;
         self.skipped.damaged_bytes += skipped.damaged_bytes;
     }
 
     /// Tells the events of a chunk with the numbers that `texts` gives; gives what made no sense.
-    pub fn decoded(
+    pub fn decode(
         &self,
         origin: usize,
         chunk: usize,
@@ -362,7 +364,7 @@ impl<'a> Scan<'a> {
         }
         for record in Decoder::new(payload, chunk.base_ns) {
             match record {
-                Ok(Record::Event(event)) => tell(renumbered(event, &numbers)),
+                Ok(Record::Event(event)) => tell(renumber(event, &numbers)),
                 Ok(Record::Text(..)) => {}
                 Ok(Record::Unknown(_)) => skipped.unknown_records += 1,
                 Err(_) => {
@@ -416,7 +418,7 @@ fn next_magic(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-fn renumbered(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
+fn renumber(mut event: Event, numbers: &HashMap<Text, Text>) -> Event {
     let new = |text: &mut Text| *text = numbers.get(text).copied().unwrap_or(0);
     match &mut event {
         Event::Unit { name, .. } => new(name),

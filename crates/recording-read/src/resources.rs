@@ -4,10 +4,10 @@
 //! been over. What a holder did meanwhile is what its job did: a call of an upstream, CPU, a wait of its own.
 
 use super::account::{moments, ByJob};
-use super::blame::{shared, Candidate, Turn, Turns, MOST_TOGETHER};
-use super::contended::{Contention, Found, Hold, Key};
+use super::blame::{share_out, Candidate, Holding, Turns, MOST_TOGETHER};
+use super::contended::{Contention, Hold, Key, ResourceEvents};
 use super::culprits::{Culprits, Names};
-use super::life::{Life, State, NONE};
+use super::timeline::{Activity, Timeline, NONE};
 use greenlane_recording_format::event::{Event, Text, GAVE_UP};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -60,9 +60,9 @@ pub struct ResourceRow {
     pub holders: BTreeMap<(Text, Text), HolderRow>,
 }
 
-impl Found {
+impl ResourceEvents {
     /// Of the events of a process; those in `own` are counted here.
-    pub fn of(events: &[Event], own: &Range<usize>, life: &Life) -> Self {
+    pub fn of(events: &[Event], own: &Range<usize>, timeline: &Timeline) -> Self {
         let mut found = Self::default();
         let mut holds: HashMap<(u32, u32, u64), Hold> = HashMap::new();
         for (number, event) in events.iter().enumerate() {
@@ -81,8 +81,8 @@ impl Found {
                 } if from_ns < to_ns => found.contentions.push(Contention {
                     from_ns,
                     to_ns,
-                    unit: life.unit_number(unit).unwrap_or(NONE),
-                    job: life.job_number(job),
+                    unit: timeline.unit_number(unit).unwrap_or(NONE),
+                    job: timeline.job_number(job),
                     resource,
                     key: (kind as u8, name, capacity),
                     line,
@@ -101,8 +101,8 @@ impl Found {
                     let hold = Hold {
                         from_ns,
                         to_ns,
-                        unit: life.unit_number(unit).unwrap_or(NONE),
-                        job: life.job_number(job),
+                        unit: timeline.unit_number(unit).unwrap_or(NONE),
+                        job: timeline.job_number(job),
                         resource,
                         line,
                     };
@@ -133,7 +133,7 @@ impl Found {
                 ..
             } = *event
             {
-                let job = life.job_number(job);
+                let job = timeline.job_number(job);
                 if job != NONE && holding.contains(&job) {
                     let calls = found.calls.entry(job).or_default();
                     calls.push((from_ns, to_ns, operation, upstream));
@@ -147,7 +147,7 @@ impl Found {
     }
 
     fn name(&self, names: &Names, unit: u32, job: u32) -> Option<Text> {
-        (unit != NONE || job != NONE).then(|| names.who(unit, job))
+        (unit != NONE || job != NONE).then(|| names.name_runner(unit, job))
     }
 }
 
@@ -162,8 +162,13 @@ pub struct Resources {
 
 impl Resources {
     /// Of a process. Stretches of holding are numbered behind `spans`.
-    pub fn new(life: &Life, names: &Names, culprits: &mut Culprits, spans: &mut Vec<u64>) -> Self {
-        let found = &life.resources;
+    pub fn new(
+        timeline: &Timeline,
+        names: &Names,
+        culprits: &mut Culprits,
+        spans: &mut Vec<u64>,
+    ) -> Self {
+        let found = &timeline.resources;
         let mut resources = Self::default();
         for one in found.contentions.iter().filter(|one| one.job != NONE) {
             let of_job = resources.by_job.entry(one.job).or_default();
@@ -191,7 +196,7 @@ impl Resources {
         }
         let turns = candidates
             .into_iter()
-            .map(|(resource, candidates)| (resource, Turns::new(shared(&candidates))));
+            .map(|(resource, candidates)| (resource, Turns::new(share_out(&candidates))));
         resources.turns = turns.collect();
         resources
     }
@@ -215,13 +220,13 @@ impl Resources {
 
 /// Adds what is counted of a process to the rows.
 pub fn add_rows(
-    life: &Life,
+    timeline: &Timeline,
     by_job: &ByJob,
     names: &Names,
     unknown: Text,
     rows: &mut HashMap<Key, ResourceRow>,
 ) {
-    let found = &life.resources;
+    let found = &timeline.resources;
     let mut by_resource: BTreeMap<u32, Vec<&Contention>> = BTreeMap::new();
     for one in found.contentions.iter().filter(|one| one.own) {
         by_resource.entry(one.resource).or_default().push(one);
@@ -268,13 +273,13 @@ pub fn add_rows(
                 span: number as u32,
             })
             .collect();
-        let turns = Turns::new(shared(&candidates));
+        let turns = Turns::new(share_out(&candidates));
         let windows: Vec<(u64, u64)> = waits
             .iter()
             .map(|wait| (wait.from_ns, wait.to_ns))
             .collect();
         let mut caused: BTreeMap<u32, u64> = BTreeMap::new();
-        turns.weigh(&windows, |turn: &Turn, ns| {
+        turns.weigh(&windows, |turn: &Holding, ns| {
             let sum = caused.entry(turn.culprit).or_default();
             *sum = sum.saturating_add(ns);
         });
@@ -288,36 +293,36 @@ pub fn add_rows(
             holder.ns = holder.ns.saturating_add(ns);
             holder.held_ns = holder.held_ns.saturating_add(held_ns);
             holder.longest_ns = holder.longest_ns.max(held_ns);
-            found.did(life, by_job, hold, &mut holder.meanwhile);
+            found.add_doing(timeline, by_job, hold, &mut holder.meanwhile);
         }
     }
 }
 
-impl Found {
-    fn did(
+impl ResourceEvents {
+    fn add_doing(
         &self,
-        life: &Life,
+        timeline: &Timeline,
         by_job: &ByJob,
         hold: &Hold,
         did: &mut Vec<(&'static str, Doing, u64)>,
     ) {
         let calls = self.calls.get(&hold.job).map_or(&[][..], Vec::as_slice);
         moments(
-            life,
+            timeline,
             by_job,
             (hold.unit, hold.job),
             hold.from_ns,
             hold.to_ns,
             |piece, from_ns, to_ns| {
                 let (state, what) = match piece.state {
-                    State::Run | State::Gc => ("cpu", Doing::Nothing),
-                    State::Wait(kind) => ("wait", Doing::Wait(kind as u8)),
-                    State::Io { kind, .. } => {
+                    Activity::Run | Activity::Gc => ("cpu", Doing::Nothing),
+                    Activity::Wait(kind) => ("wait", Doing::Wait(kind as u8)),
+                    Activity::Io { kind, .. } => {
                         let middle_ns = from_ns + (to_ns - from_ns) / 2;
                         let begun = calls.partition_point(|call| call.0 <= middle_ns);
                         let last = calls[..begun].iter().rev().take(MOST_TOGETHER);
                         let call = last.clone().find(|call| middle_ns < call.1);
-                        let block = life.blocks.get(piece.block as usize);
+                        let block = timeline.blocks.get(piece.block as usize);
                         let what = match (call, block) {
                             (Some(&(_, _, operation, upstream)), _) => {
                                 Doing::Call(operation, upstream)

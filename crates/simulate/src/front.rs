@@ -3,7 +3,7 @@
 use super::model::Model;
 use super::random::{Purpose, Stream};
 use super::set_up::{Kind, SetUp};
-use greenlane_policy::at_once::modelled;
+use greenlane_policy::worker_concurrency::model_limit;
 use std::collections::VecDeque;
 
 /// See the module.
@@ -67,7 +67,7 @@ fn groups(set_up: &SetUp) -> Vec<Vec<usize>> {
 }
 
 /// Requests at once that each process should get: as set, else as the production's rule says for its lanes' requests.
-pub fn at_once(model: &Model, set_up: &SetUp) -> Vec<u32> {
+pub fn worker_limits(model: &Model, set_up: &SetUp) -> Vec<u32> {
     let groups = groups(set_up);
     let number = |process: usize| {
         let Some(rule) = set_up.at_once_rule.filter(|_| set_up.at_once == 0) else {
@@ -86,7 +86,7 @@ pub fn at_once(model: &Model, set_up: &SetUp) -> Vec<u32> {
             return rule.least;
         }
         let rest_ns = rest_ns / jobs + rule.gap_ns as f64;
-        modelled(cpu_ns / jobs, rest_ns, rule.busy, rule.most).clamp(rule.least, rule.most)
+        model_limit(cpu_ns / jobs, rest_ns, rule.busy, rule.most).clamp(rule.least, rule.most)
     };
     (0..set_up.processes).map(number).collect()
 }

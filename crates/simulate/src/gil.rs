@@ -121,7 +121,7 @@ impl Waiters {
     }
 
     /// The GIL has changed hands.
-    pub fn switched(&mut self, now_ns: u64) {
+    pub fn note_switch(&mut self, now_ns: u64) {
         self.switched_ns = now_ns;
     }
 
@@ -192,7 +192,7 @@ mod tests {
     fn only_a_wait_without_a_switch_asks() {
         let mut waiters = waiting(&[1]);
         // It runs out at 6 and 11 ms. A switch at 4 is inside the first.
-        waiters.switched(4 * MS);
+        waiters.note_switch(4 * MS);
         assert_eq!(waiters.asked_ns(), Some(11 * MS));
         // One that comes after the switch asks sooner than one that waits for longer; the older one is next.
         waiters.push(8, 5 * MS);
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_change_finds_those_who_wait_in_their_present_wait() {
         let mut waiters = waiting(&[0, 1, 3]);
-        waiters.switched(11 * MS);
+        waiters.note_switch(11 * MS);
         let mut same = waiters.clone();
         // They have started over at 10, 11 and 8 ms.
         waiters.set_interval(12 * MS, MS);

@@ -1,20 +1,20 @@
 //! The switch interval of a process with permits: short while one is held, longer where many want the GIL.
 //!
-//! How long it is, and when that is looked at, is production's rule ([`greenlane_policy::stretch`]). Production derives how many wait
+//! How long it is, and when that is looked at, is production's rule ([`greenlane_policy::switch_interval`]). Production derives how many wait
 //! from the voluntary switches of all threads, less a few for each phase that ended; here the waits that have run out are
 //! counted, which is what is looked for in them, and phases bring none. As there, the interval changes only when somebody
 //! gets a permit, when a phase ends and when nobody holds a permit, and waits that have begun keep theirs.
 //!
 //! Left out: the CPU that wakes take, for which production lengthens the interval in the first place.
 
-use greenlane_policy::stretch::{Forced, Look, Stretch, LOOK_NS};
+use greenlane_policy::switch_interval::{AdjustedInterval, SwitchCount, SwitchInterval, LOOK_NS};
 
 /// See the module. Without what timers add.
 #[derive(Clone, Debug)]
 pub struct Interval {
     own_ns: u64,
-    stretch: Stretch,
-    pub(crate) forced: Option<Forced>,
+    stretch: SwitchInterval,
+    pub(crate) forced: Option<AdjustedInterval>,
     pub(crate) due_ns: u64,
 }
 
@@ -23,7 +23,7 @@ impl Interval {
     pub fn new(own_ns: u64, short_ns: u64) -> Self {
         Self {
             own_ns,
-            stretch: Stretch::new(seconds(short_ns)),
+            stretch: SwitchInterval::new(seconds(short_ns)),
             forced: None,
             due_ns: 0,
         }
@@ -43,7 +43,7 @@ impl Interval {
     /// Somebody has a permit. `wakes`: so far.
     pub(crate) fn shorten(&mut self, now_ns: u64, wakes: u64) {
         self.look(now_ns, wakes);
-        self.forced = Some(Forced::first(&self.stretch, seconds(self.own_ns)));
+        self.forced = Some(AdjustedInterval::first(&self.stretch, seconds(self.own_ns)));
     }
 
     /// A phase has ended, and a look is due.
@@ -62,7 +62,7 @@ impl Interval {
 
     fn look(&mut self, now_ns: u64, wakes: u64) {
         self.due_ns = now_ns + LOOK_NS;
-        let look = Look {
+        let look = SwitchCount {
             at_ns: now_ns,
             switches: wakes,
             phases: 0,

@@ -14,7 +14,7 @@ const INTERVAL_NS: u64 = 5_000_000;
 
 /// Something for the loop to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum LoopTurn {
     /// This job begins or goes on.
     Run(u32),
     /// New connections are taken.
@@ -32,12 +32,12 @@ enum Phase {
 #[derive(Clone, Debug)]
 pub struct Looped {
     phase: Phase,
-    callbacks: VecDeque<Turn>,
+    callbacks: VecDeque<LoopTurn>,
     left: u32,
     began_ns: u64,
     /// What the next poll finds.
-    ready: VecDeque<Turn>,
-    batch: VecDeque<Turn>,
+    ready: VecDeque<LoopTurn>,
+    batch: VecDeque<LoopTurn>,
     polled: bool,
     /// It waits in its poll.
     pub idle: bool,
@@ -69,17 +69,17 @@ impl Default for Looped {
 
 impl Looped {
     /// Queues a callback.
-    pub fn call_back(&mut self, turn: Turn) {
+    pub fn call_back(&mut self, turn: LoopTurn) {
         self.callbacks.push_back(turn);
     }
 
     /// The next poll finds this.
-    pub fn ready(&mut self, turn: Turn) {
+    pub fn ready(&mut self, turn: LoopTurn) {
         self.ready.push_back(turn);
     }
 
     /// What runs now, given that nothing runs; None = it waits in its poll.
-    pub fn next(&mut self, now_ns: u64) -> Option<Turn> {
+    pub fn next(&mut self, now_ns: u64) -> Option<LoopTurn> {
         loop {
             match self.phase {
                 Phase::Callbacks => {
@@ -128,43 +128,46 @@ mod tests {
     #[test]
     fn callbacks_go_before_what_became_ready_earlier() {
         let mut looped = Looped::default();
-        looped.ready(Turn::Run(1));
-        assert_eq!(looped.next(0), Some(Turn::Run(1)));
-        looped.ready(Turn::Run(2));
-        looped.call_back(Turn::Run(3));
-        assert_eq!(looped.next(1), Some(Turn::Run(3)));
-        assert_eq!(looped.next(2), Some(Turn::Run(2)));
+        looped.ready(LoopTurn::Run(1));
+        assert_eq!(looped.next(0), Some(LoopTurn::Run(1)));
+        looped.ready(LoopTurn::Run(2));
+        looped.call_back(LoopTurn::Run(3));
+        assert_eq!(looped.next(1), Some(LoopTurn::Run(3)));
+        assert_eq!(looped.next(2), Some(LoopTurn::Run(2)));
         assert_eq!(looped.next(3), None);
     }
 
     #[test]
     fn a_batch_ends_before_what_became_ready_during_it() {
         let mut looped = Looped::default();
-        looped.ready(Turn::Run(1));
-        looped.ready(Turn::Run(2));
-        assert_eq!(looped.next(0), Some(Turn::Run(1)));
-        looped.ready(Turn::Run(3));
-        looped.call_back(Turn::Run(4));
+        looped.ready(LoopTurn::Run(1));
+        looped.ready(LoopTurn::Run(2));
+        assert_eq!(looped.next(0), Some(LoopTurn::Run(1)));
+        looped.ready(LoopTurn::Run(3));
+        looped.call_back(LoopTurn::Run(4));
         let found: Vec<_> = (1..4).map(|now_ns| looped.next(now_ns)).collect();
-        assert_eq!(found, [Turn::Run(2), Turn::Run(4), Turn::Run(3)].map(Some));
+        assert_eq!(
+            found,
+            [LoopTurn::Run(2), LoopTurn::Run(4), LoopTurn::Run(3)].map(Some)
+        );
     }
 
     #[test]
     fn after_fifty_callbacks_and_five_milliseconds_the_rest_waits_for_a_poll() {
         let mut looped = Looped::default();
-        looped.ready(Turn::Run(0));
+        looped.ready(LoopTurn::Run(0));
         looped.next(0);
-        (1..=120).for_each(|job| looped.call_back(Turn::Run(job)));
+        (1..=120).for_each(|job| looped.call_back(LoopTurn::Run(job)));
         looped.next(0); // the batch is over: callbacks begin
-        looped.ready(Turn::Run(999));
+        looped.ready(LoopTurn::Run(999));
         for job in 2..=50 {
-            assert_eq!(looped.next(1_000_000), Some(Turn::Run(job)));
+            assert_eq!(looped.next(1_000_000), Some(LoopTurn::Run(job)));
         }
-        assert_eq!(looped.next(4_999_999), Some(Turn::Run(51))); // too soon: 50 more
+        assert_eq!(looped.next(4_999_999), Some(LoopTurn::Run(51))); // too soon: 50 more
         for job in 52..=100 {
-            assert_eq!(looped.next(9_000_000), Some(Turn::Run(job)));
+            assert_eq!(looped.next(9_000_000), Some(LoopTurn::Run(job)));
         }
-        assert_eq!(looped.next(9_000_000), Some(Turn::Run(999)));
-        assert_eq!(looped.next(9_000_000), Some(Turn::Run(101)));
+        assert_eq!(looped.next(9_000_000), Some(LoopTurn::Run(999)));
+        assert_eq!(looped.next(9_000_000), Some(LoopTurn::Run(101)));
     }
 }

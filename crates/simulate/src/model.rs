@@ -90,7 +90,7 @@ impl Route {
 
 /// A request that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Came {
+pub struct RecordedArrival {
     /// From the start.
     pub at_ns: u64,
     pub route: u32,
@@ -104,7 +104,7 @@ pub enum Arrivals {
     /// At the routes' rates. `dispersion`: variance over mean of the number in a second; 1 = Poisson, 0 = evenly.
     Open { dispersion: f64 },
     /// These, by time, and no more: all of them count, the first as well.
-    Recorded(Vec<Came>),
+    Recorded(Vec<RecordedArrival>),
 }
 
 /// See the module.

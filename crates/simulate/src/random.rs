@@ -25,21 +25,21 @@ pub struct Stream(u64);
 impl Stream {
     /// The stream of `index` for `purpose`.
     pub fn of(seed: u64, purpose: Purpose, index: u64) -> Self {
-        let purpose = mixed(seed.wrapping_add(GOLDEN.wrapping_mul(purpose as u64)));
+        let purpose = mix(seed.wrapping_add(GOLDEN.wrapping_mul(purpose as u64)));
         Self(purpose).member(index)
     }
 
     /// A stream of its own for each number, whatever was drawn from this one's other members.
     pub fn member(self, number: u64) -> Self {
-        Self(mixed(
-            self.0 ^ mixed(number.wrapping_add(1).wrapping_mul(GOLDEN)),
+        Self(mix(
+            self.0 ^ mix(number.wrapping_add(1).wrapping_mul(GOLDEN))
         ))
     }
 
     /// 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
-        mixed(self.0)
+        mix(self.0)
     }
 
     /// Over 0 up to 1.
@@ -81,7 +81,7 @@ impl Stream {
     }
 }
 
-fn mixed(mut bits: u64) -> u64 {
+fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     bits ^ (bits >> 31)

@@ -1,8 +1,8 @@
 //! How it is served: host, processes, queue, lanes, limits, and the production's rules with their settings.
 
-use greenlane_policy::at_once::AtOnceRule;
 use greenlane_policy::shed::ShedRule;
 use greenlane_policy::weight::WeightRule;
+use greenlane_policy::worker_concurrency::ConcurrencyRule;
 
 /// What a process does with several requests.
 #[derive(Clone, Debug)]
@@ -95,9 +95,9 @@ pub struct SetUp {
     pub switch_interval_ns: u64,
     /// Requests in progress in a process; others wait before it. 0 = any number.
     pub limit: u32,
-    /// Central queue: requests that a process gets at once; 0 = what [`greenlane_policy::at_once`] says.
+    /// Central queue: requests that a process gets at once; 0 = what [`greenlane_policy::worker_concurrency`] says.
     pub at_once: u32,
-    pub at_once_rule: Option<AtOnceRule>,
+    pub at_once_rule: Option<ConcurrencyRule>,
     pub shed: Option<ShedRule>,
     pub lanes: Vec<Lane>,
     /// Lane of each route of the model.

@@ -3,7 +3,7 @@
 //! Every number is drawn from a stream of the seed, the route and the request's number in its route, so that another
 //! policy, or another number of processes, meets the very same requests.
 
-use super::model::{Arrivals, Came, Model};
+use super::model::{Arrivals, Model, RecordedArrival};
 use super::random::{Purpose, Stream};
 
 const SECOND_NS: f64 = 1e9;
@@ -73,7 +73,7 @@ impl Source {
     }
 
     /// Requests so far.
-    pub fn started(&self) -> u64 {
+    pub fn jobs_started(&self) -> u64 {
         self.started
     }
 
@@ -120,7 +120,7 @@ impl Source {
     }
 
     /// The next of recorded arrivals: (ns, its number among them). None = all of them have come.
-    pub fn replay(&mut self, came: &[Came]) -> Option<(u64, u32)> {
+    pub fn replay(&mut self, came: &[RecordedArrival]) -> Option<(u64, u32)> {
         let due_ns = came.get(self.recorded)?.at_ns as f64 / self.load;
         self.recorded += 1;
         Some((due_ns as u64, self.recorded as u32 - 1))
@@ -140,14 +140,14 @@ mod tests {
     use super::super::model::{Route, Sequence, Step, Work};
     use super::*;
 
-    const fn came(at_ns: u64, route: u32) -> Came {
-        Came {
+    const fn came(at_ns: u64, route: u32) -> RecordedArrival {
+        RecordedArrival {
             at_ns,
             route,
             sequence: None,
         }
     }
-    const CAME: [Came; 2] = [came(0, 0), came(1_000, 1)];
+    const CAME: [RecordedArrival; 2] = [came(0, 0), came(1_000, 1)];
 
     fn model(dispersion: f64) -> Model {
         let sequence = Sequence { first: 0, end: 1 };

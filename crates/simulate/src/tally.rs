@@ -80,7 +80,7 @@ impl Tally {
     }
 
     /// Counted requests that have ended.
-    pub fn ended(&self) -> u64 {
+    pub fn jobs_ended(&self) -> u64 {
         self.ended
     }
 
@@ -90,14 +90,14 @@ impl Tally {
     }
 
     /// A wait is over.
-    pub fn waited(&mut self, index: u64, route: u32, cause: Cause, ns: u64) {
+    pub fn add_wait(&mut self, index: u64, route: u32, cause: Cause, ns: u64) {
         if self.counts(index) {
             self.routes[route as usize].waits_ns[cause as usize] += u128::from(ns);
         }
     }
 
     /// A burst is over.
-    pub fn computed(&mut self, index: u64, route: u32, ns: u64) {
+    pub fn add_burst(&mut self, index: u64, route: u32, ns: u64) {
         if self.counts(index) {
             self.routes[route as usize].cpu_ns += u128::from(ns);
         }

@@ -2,7 +2,7 @@
 
 use super::bulkheads::Bulkheads;
 use super::cores::Cores;
-use super::front::{at_once, Front};
+use super::front::{worker_limits, Front};
 use super::gil::Waiters;
 use super::heap::Heap;
 use super::jobs::Jobs;
@@ -87,7 +87,7 @@ impl<'a> World<'a> {
             .iter()
             .any(|step| matches!(step.work, Work::Free | Work::Process) && step.ns > 0);
         let most_at_once = if beside { usize::MAX } else { set_up.processes };
-        let numbers = at_once(model, set_up);
+        let numbers = worker_limits(model, set_up);
         let process = |index: usize| process(model, set_up, numbers[index]);
         let bulkheads = set_up.bulkheads.as_ref();
         Self {

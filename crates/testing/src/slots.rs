@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 pub fn slots() -> Vec<(String, String, usize, usize)> {
     // Nothing is allocated inside the walk: its lock is the linker's. So it is walked twice.
     let mut number = 0;
-    objects::each(&mut |object, _| {
+    objects::visit_all(&mut |object, _| {
         object.each_slot(&mut |_| number += 1);
         true
     });
     let mut found: Vec<([u8; 64], [u8; 64], usize, usize)> = Vec::with_capacity(number + 1024);
-    objects::each(&mut |object, _| {
+    objects::visit_all(&mut |object, _| {
         object.each_slot(&mut |slot| {
             if found.len() < found.capacity() {
                 // SAFETY: a slot is an aligned word of a loaded object, which the walk keeps loaded.

@@ -1,6 +1,6 @@
 //! `greenlane_tools._native.load_run`: greenlane-load shown to Python. See `_native.pyi`.
 
-use greenlane_load::{run, Address, Outcome, Schedule, Stopped, Stream, Why};
+use greenlane_load::{run, Address, FailureReason, Outcome, Schedule, Stopped, Stream};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -118,7 +118,7 @@ fn columns<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyDic
     dict.set_item("connections", outcome.connections)?;
     dict.set_item("sent_again", outcome.sent_again)?;
     let failures = PyDict::new(py);
-    for why in Why::ALL {
+    for why in FailureReason::ALL {
         failures.set_item(why.name(), outcome.failures[why as usize])?;
     }
     dict.set_item("failures", failures)?;
@@ -128,7 +128,7 @@ fn columns<'py>(py: Python<'py>, outcome: &Outcome) -> PyResult<Bound<'py, PyDic
 /// A number in the machine's own bytes.
 trait Number: Sized {
     fn get(from: &[u8]) -> Self;
-    fn put(&self, into: &mut [u8]);
+    fn write_to(&self, into: &mut [u8]);
 }
 
 macro_rules! number {
@@ -137,7 +137,7 @@ macro_rules! number {
             fn get(from: &[u8]) -> Self {
                 Self::from_ne_bytes(from.try_into().expect("a whole number"))
             }
-            fn put(&self, into: &mut [u8]) {
+            fn write_to(&self, into: &mut [u8]) {
                 into.copy_from_slice(&self.to_ne_bytes());
             }
         }
@@ -156,7 +156,7 @@ fn bytes<'py, T: Number>(py: Python<'py>, column: &[T]) -> PyResult<Bound<'py, P
     let size = std::mem::size_of::<T>();
     PyBytes::new_with(py, std::mem::size_of_val(column), |into| {
         for (number, into) in column.iter().zip(into.chunks_exact_mut(size)) {
-            number.put(into);
+            number.write_to(into);
         }
         Ok(())
     })

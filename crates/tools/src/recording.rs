@@ -34,7 +34,7 @@ enum Source<'py> {
 /// Files of more than this, all together, are mapped, not read.
 const READ_BYTES: u64 = 48 << 20;
 
-fn analysed(
+fn analyse(
     inputs: &[Input],
     window_ns: RangeInclusive<u64>,
     part_bytes: Option<u64>,
@@ -64,9 +64,9 @@ impl Recording {
         let window_ns = from_ns..=to_ns;
         let inputs = match source {
             Source::Bytes(bytes) => vec![Input::Read(bytes.as_bytes().to_vec())],
-            Source::Paths(paths) => py.detach(|| opened(&paths))?,
+            Source::Paths(paths) => py.detach(|| open_files(&paths))?,
         };
-        let analysis = py.detach(|| analysed(&inputs, window_ns, part_bytes));
+        let analysis = py.detach(|| analyse(&inputs, window_ns, part_bytes));
         let analysis = analysis.map_err(|unreadable| {
             PyValueError::new_err(match unreadable {
                 Unreadable::Empty => ("empty", 0),
@@ -469,7 +469,7 @@ impl Input {
 }
 
 /// Whole files; else an OSError like Python's own.
-fn opened(paths: &[PathBuf]) -> PyResult<Vec<Input>> {
+fn open_files(paths: &[PathBuf]) -> PyResult<Vec<Input>> {
     let sizes = paths.iter().filter_map(|path| path.metadata().ok());
     let large = sizes.map(|about| about.len()).sum::<u64>() > READ_BYTES;
     let open = |path: &PathBuf| {

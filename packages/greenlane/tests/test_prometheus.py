@@ -10,7 +10,7 @@ from tests.lanes.burners import permits, teach
 
 from greenlane import hosts
 from greenlane.export.prometheus import CONTENT_TYPE, merged, render, render_serve
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import make_permits
 from greenlane.metrics import (
     COUNTERS,
     LEARNED,
@@ -65,7 +65,7 @@ def test_every_counter_becomes_a_sample_in_base_units() -> None:
 
 
 def test_every_counter_of_a_process_has_a_metric() -> None:
-    assert set(Permits(Settings(), mode="off").counters()) <= set(COUNTERS)
+    assert set(make_permits(Settings(), mode="off").counters()) <= set(COUNTERS)
 
 
 def test_every_event_that_the_worker_counts_has_a_metric() -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, SETTINGS, Lane, Setting, Settings, load
+from greenlane.settings.listing import describe, effective, example
 from greenlane.settings.parts import FIRST
-from greenlane.settings.shown import describe, effective, example
 
 Load = Callable[..., Settings]
 

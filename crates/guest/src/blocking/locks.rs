@@ -33,7 +33,7 @@ struct LockRule {
 }
 
 /// The rule called `rule`, of a lock's method; `asks` is its class' `acquire`, and maybe its `locked`.
-pub fn named(
+pub fn rule_named(
     rule: &str,
     method: &Bound<'_, PyAny>,
     asks: &[Function],
@@ -71,7 +71,7 @@ impl Rule for LockRule {
         }
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call.
         unsafe {
             match self.does {
@@ -80,7 +80,7 @@ impl Rule for LockRule {
                 Does::Releases => self.releases(call, false),
                 Does::ReleasesAll => self.releases(call, true),
                 Does::Forgets => {
-                    gone(call.this);
+                    forget_lock(call.this);
                     call.pass()
                 }
             }
@@ -99,7 +99,7 @@ impl LockRule {
                 return result;
             }
             if plain || asks_to_wait(call) {
-                if let Some(had) = self.at_once(call) {
+                if let Some(had) = self.try_now(call) {
                     self.note(call, had, 1);
                     return had;
                 }
@@ -125,7 +125,7 @@ impl LockRule {
     }
 
     /// What the call gives of a lock that can be had now, or an error; None: of one that cannot.
-    unsafe fn at_once(&self, call: &Call<'_>) -> Option<*mut PyObject> {
+    unsafe fn try_now(&self, call: &Call<'_>) -> Option<*mut PyObject> {
         // SAFETY: within the call; references are given back.
         unsafe {
             if let Some(locked) = &self.locked {
@@ -174,7 +174,7 @@ impl LockRule {
                         }
                         ffi::Py_DECREF(again);
                     }
-                    self.taken(call, times);
+                    self.note_acquire(call, times);
                     ffi::Py_INCREF(ffi::Py_None());
                     return ffi::Py_None();
                 }
@@ -184,7 +184,7 @@ impl LockRule {
                 || call.pass(),
                 |result| {
                     if !result.is_null() {
-                        self.taken(call, times);
+                        self.note_acquire(call, times);
                     }
                 },
             )
@@ -201,7 +201,7 @@ impl LockRule {
             }
             let result = call.pass();
             if !result.is_null() {
-                giving.given(Python::assume_attached());
+                giving.settle(Python::assume_attached());
             }
             result
         }
@@ -210,15 +210,15 @@ impl LockRule {
     unsafe fn note(&self, call: &Call<'_>, result: *mut PyObject, times: usize) {
         // SAFETY: an immortal object's address.
         if result == unsafe { ffi::Py_True() } {
-            self.taken(call, times);
+            self.note_acquire(call, times);
         }
     }
 
-    fn taken(&self, call: &Call<'_>, times: usize) {
+    fn note_acquire(&self, call: &Call<'_>, times: usize) {
         let lock = call.this as usize;
-        locks::taken(lock, times, self.recursive);
+        locks::note_acquire(lock, times, self.recursive);
         // SAFETY: within the call, so the thread is attached.
-        recorded::taken(
+        recorded::note_acquire(
             unsafe { Python::assume_attached() },
             lock,
             times,
@@ -259,12 +259,12 @@ impl Ending {
 static PLAIN: Ending = Ending::none();
 static RECURSIVE: Ending = Ending::none();
 
-fn gone(lock: *mut PyObject) {
+fn forget_lock(lock: *mut PyObject) {
     if locks::any() {
-        locks::gone(lock as usize);
+        locks::forget_lock(lock as usize);
     }
     if recorded::any() {
-        recorded::gone(lock as usize);
+        recorded::forget_lock(lock as usize);
     }
 }
 
@@ -279,7 +279,7 @@ unsafe extern "C" fn recursive_ends(lock: *mut PyObject) {
 }
 
 unsafe fn ends(lock: *mut PyObject, of: &Ending) {
-    gone(lock);
+    forget_lock(lock);
     // SAFETY: the destructor that stood there.
     unsafe { transmute::<usize, ffi::destructor>(of.before.load(Ordering::Acquire))(lock) }
 }
@@ -304,7 +304,7 @@ fn see_endings(class: *mut PyTypeObject, recursive: bool) {
 }
 
 /// Puts the destructors back, and forgets who holds what.
-pub fn put_back(_py: Python<'_>) {
+pub fn restore(_py: Python<'_>) {
     for (of, ours) in [
         (&PLAIN, plain_ends as ffi::destructor),
         (&RECURSIVE, recursive_ends as ffi::destructor),

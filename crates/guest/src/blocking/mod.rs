@@ -6,12 +6,12 @@
 //! | [`phase`] | the end of a phase around a call |
 //! | [`callers`] | what a wait is for, by who called |
 //! | [`locks`], [`sockets`], [`waits`] | the rules |
-//! | [`at_once`] | socket calls that need no wait, made with the GIL kept |
+//! | [`quick_calls`] | socket calls that need no wait, made with the GIL kept |
 
-mod at_once;
 mod callers;
 mod locks;
 mod phase;
+mod quick_calls;
 mod sockets;
 mod waits;
 
@@ -44,11 +44,11 @@ pub fn blocking_see(
         .iter()
         .map(|each| table::unseen(each).map_err(refused))
         .collect::<PyResult<Vec<_>>>()?;
-    let made: Option<Box<dyn Rule>> = match locks::named(rule, callable, &asks)? {
+    let made: Option<Box<dyn Rule>> = match locks::rule_named(rule, callable, &asks)? {
         Some(made) => Some(made),
-        None => match sockets::named(rule, callable, kind, at, &asks) {
+        None => match sockets::rule_named(rule, callable, kind, at, &asks) {
             Some(made) => Some(made),
-            None => waits::named(rule, kind, at, name, mask, &asks),
+            None => waits::rule_named(rule, kind, at, name, mask, &asks),
         },
     };
     let made = made.ok_or_else(|| refused("no such rule"))?;
@@ -58,8 +58,8 @@ pub fn blocking_see(
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn blocking_put_back(py: Python<'_>) {
-    table::put_back(Owner::Blocking);
-    locks::put_back(py);
+    table::restore(Owner::Blocking);
+    locks::restore(py);
 }
 
 /// See `_native.pyi`.

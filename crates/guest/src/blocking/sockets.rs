@@ -1,9 +1,9 @@
 //! Rules of sockets, look-ups and TLS: a call can block unless the socket, or a flag of the call, says not to.
 
-use super::at_once::{looks_up, Quick};
 use super::phase;
+use super::quick_calls::{looks_up, Quick};
 use super::waits::{has_bits, is_true};
-use crate::now::send_at_once;
+use crate::nonblocking_calls::send_at_once;
 use greenlane_methods::call::{Call, Function};
 use greenlane_methods::table::Rule;
 use pyo3::ffi::{self, PyObject, PyTypeObject};
@@ -37,7 +37,7 @@ struct SocketRule {
 
 /// The rule called `rule`; `asks` are the socket's `getblocking`, and of a TLS read `pending`, of a socket's receive and
 /// connect `gettimeout`; of its close `detach`, and of a look-up nothing.
-pub fn named(
+pub fn rule_named(
     rule: &str,
     _method: &Bound<'_, PyAny>,
     kind: u8,
@@ -73,7 +73,7 @@ impl Rule for SocketRule {
         phase::is_heard()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call.
         unsafe {
             if let Does::Closes = self.does {
@@ -84,7 +84,7 @@ impl Rule for SocketRule {
                 return call.pass();
             }
             if let Does::Sends | Does::SendsAll = self.does {
-                if let Some(result) = self.at_once(call) {
+                if let Some(result) = self.try_now(call) {
                     return result;
                 }
             }
@@ -144,7 +144,7 @@ impl SocketRule {
     }
 
     /// What a send gives that needed no wait: all of it went within the phase. None: the socket's own call is to be made.
-    unsafe fn at_once(&self, call: &Call<'_>) -> Option<*mut PyObject> {
+    unsafe fn try_now(&self, call: &Call<'_>) -> Option<*mut PyObject> {
         // SAFETY: within the call, so the thread is attached and the arguments live.
         unsafe {
             let py = Python::assume_attached();

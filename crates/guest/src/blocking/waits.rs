@@ -1,7 +1,7 @@
 //! Rules of calls that wait for anything but a lock or a socket.
 
 use super::{callers, phase};
-use crate::now::is_ready;
+use crate::nonblocking_calls::is_ready;
 use greenlane_methods::call::{Call, Function};
 use greenlane_methods::table::Rule;
 use pyo3::ffi::{self, PyObject};
@@ -38,7 +38,7 @@ struct Wait {
 }
 
 /// The rule called `rule`.
-pub fn named(
+pub fn rule_named(
     rule: &str,
     kind: u8,
     at: usize,
@@ -75,7 +75,7 @@ impl Rule for Wait {
         phase::is_heard()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: within the call.
         unsafe {
             let argument = call.argument(self.at, self.name.as_deref());

@@ -22,7 +22,7 @@ const ROUNDS: usize = 4;
 /// A hand-over that takes longer is over: the machine has other things to do.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-fn known() -> Option<HandOver> {
+fn cached() -> Option<HandOver> {
     let [one_core_ns, two_cores_ns] = [0, 1].map(|at: usize| KNOWN[at].load(Ordering::Relaxed));
     (two_cores_ns != 0).then_some(HandOver {
         one_core_ns,
@@ -31,8 +31,8 @@ fn known() -> Option<HandOver> {
 }
 
 /// What this process, or another one since the machine's start, has measured.
-pub fn measured(cache: Option<&Path>) -> Option<HandOver> {
-    known().or_else(|| {
+pub fn load_or_measure(cache: Option<&Path>) -> Option<HandOver> {
+    cached().or_else(|| {
         let text = fs::read_to_string(cache?).ok()?;
         let mut words = text.split_whitespace();
         let is_of_now = words.next()? == boot()?;
@@ -72,7 +72,7 @@ pub fn measure(cores: &[u32], cache: Option<&Path>) -> Option<HandOver> {
 fn learn(one_core_ns: u64, two_cores_ns: u64) -> Option<HandOver> {
     KNOWN[0].store(one_core_ns, Ordering::Relaxed);
     KNOWN[1].store(two_cores_ns, Ordering::Relaxed);
-    known()
+    cached()
 }
 
 fn boot() -> Option<String> {
@@ -97,7 +97,7 @@ fn hand_overs(cores: [u32; 2]) -> Option<Vec<u64>> {
 
 fn take_turns((turn, changed): &Turns, mine: usize, core: u32) -> Vec<u64> {
     our_threads::mark();
-    Cores::one(core).give_to(0);
+    Cores::of_core(core).give_to(0);
     let mut took = Vec::new();
     for _ in 0..EACH {
         let others = |now: &mut (usize, u64)| now.0 % 2 != mine;
@@ -132,14 +132,14 @@ mod tests {
         let cores = Cores::of_thread(0).map_or(Vec::new(), |cores| cores.numbers());
         let cache = std::env::temp_dir().join(format!("hand-over-{}", std::process::id()));
         if let Some(cost) = measure(&cores, Some(&cache)) {
-            assert_eq!(measured(None), Some(cost));
+            assert_eq!(load_or_measure(None), Some(cost));
             let kept = fs::read_to_string(&cache).expect("it is kept");
             KNOWN[1].store(0, Ordering::Relaxed);
-            assert_eq!(measured(Some(&cache)), Some(cost));
+            assert_eq!(load_or_measure(Some(&cache)), Some(cost));
             KNOWN[1].store(0, Ordering::Relaxed);
             fs::write(&cache, kept.replace(&boot().expect("it started"), "before"))
                 .expect("written");
-            assert_eq!(measured(Some(&cache)), None);
+            assert_eq!(load_or_measure(Some(&cache)), None);
             fs::remove_file(&cache).expect("it was there");
         }
         assert_eq!(measure(&cores[..1], None), None);

@@ -19,7 +19,7 @@ mod state;
 mod usage;
 mod watch;
 
-use crate::face::{face, Part, ThreadFace};
+use crate::thread_view::{thread_view, GangPart, ThreadView};
 use greenlane_interpreter::gil;
 use greenlane_process::affinity::{threads, Cores};
 use greenlane_process::{forks, signals};
@@ -28,9 +28,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Once};
 use std::thread::JoinHandle;
 
-use state::{give, locked, rule, State, CORE, RULE};
+use state::{give, lock, rule, GangState, CORE, RULE};
 
-pub use hand_over::{measure, measured};
+pub use hand_over::{load_or_measure, measure};
 pub use state::{in_force, Rule};
 
 /// A thread by itself hands nothing on.
@@ -39,7 +39,7 @@ const FEWEST: usize = 2;
 static FORKS: Once = Once::new();
 
 /// Starts our thread, if there is something to watch and it does not run.
-fn watch(state: &mut State) {
+fn watch(state: &mut GangState) {
     let runs = |watcher: &JoinHandle<()>| !watcher.is_finished();
     if state.members.len() >= FEWEST && !state.watcher.as_ref().is_some_and(runs) {
         let thread = std::thread::Builder::new()
@@ -61,7 +61,7 @@ pub fn start(rule: Rule) {
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
     });
     RULE.store(Box::into_raw(Box::new(rule)), Ordering::Release);
-    watch(&mut locked());
+    watch(&mut lock());
 }
 
 /// From now on every thread uses all cores, also those that a member has started; with `still_watch`, who computes without the
@@ -69,7 +69,7 @@ pub fn start(rule: Rule) {
 pub fn stop(still_watch: bool) {
     let rule = rule();
     RULE.store(std::ptr::null_mut(), Ordering::SeqCst);
-    let watcher = locked().watcher.take();
+    let watcher = lock().watcher.take();
     if let Some(watcher) = watcher {
         watcher.thread().unpark();
         let _ = watcher.join();
@@ -78,14 +78,14 @@ pub fn stop(still_watch: bool) {
     CORE.store(-1, Ordering::SeqCst);
     usage::give_up_claim();
     if let (Some(rule), Some(core)) = (rule.filter(|rule| rule.cores.len() > 1), core) {
-        let here = Cores::one(core);
+        let here = Cores::of_core(core);
         let free = |&thread: &i32| {
-            Cores::of_thread(thread) == Some(here) && rule.allowed().give_to(thread)
+            Cores::of_thread(thread) == Some(here) && rule.allowed_cores().give_to(thread)
         };
         // Again for threads that one of them started meanwhile.
         while threads().iter().filter(|thread| free(thread)).count() > 0 {}
     }
-    let mut state = locked();
+    let mut state = lock();
     state.why = "";
     if still_watch {
         watch(&mut state);
@@ -93,45 +93,45 @@ pub fn stop(still_watch: bool) {
 }
 
 /// The calling thread runs jobs, or hands requests to those that do.
-pub fn join(py: Python<'_>, face: &Arc<ThreadFace>) {
-    if face.part() != Part::None {
+pub fn join(py: Python<'_>, view: &Arc<ThreadView>) {
+    if view.part() != GangPart::None {
         return;
     }
     gil::find(py);
-    face.set_part(Part::Member);
+    view.set_part(GangPart::Member);
     {
-        let mut state = locked();
+        let mut state = lock();
         state.members.retain(|member| member.strong_count() > 0);
-        state.members.push(Arc::downgrade(face));
+        state.members.push(Arc::downgrade(view));
         watch(&mut state);
     }
-    keep(face);
+    keep(view);
 }
 
 /// As [`join`], for a thread that runs no jobs itself.
 pub fn join_here(py: Python<'_>) {
-    if let Some(face) = face() {
-        join(py, &face);
+    if let Some(view) = thread_view() {
+        join(py, &view);
     }
 }
 
 /// A member's phase begins that computes without the GIL, or may do so: until its end it uses all cores, with `now` from
 /// another one on.
-pub fn go_away(face: &ThreadFace, now: bool) {
+pub fn go_away(view: &ThreadView, now: bool) {
     if let (Some(rule), Some(core)) = (rule(), in_force()) {
-        if face.part() == Part::Member && face.change_part(Part::Member, Part::Away) {
+        if view.part() == GangPart::Member && view.change_part(GangPart::Member, GangPart::Away) {
             match now {
                 true => rule.send_away(0, core),
-                false => _ = rule.allowed().give_to(0),
+                false => _ = rule.allowed_cores().give_to(0),
             }
         }
     }
 }
 
 /// Such a phase ends, or one that was found to.
-pub fn come_back(face: &ThreadFace) {
-    if face.part() == Part::Away && face.change_part(Part::Away, Part::Member) {
-        keep(face);
+pub fn come_back(view: &ThreadView) {
+    if view.part() == GangPart::Away && view.change_part(GangPart::Away, GangPart::Member) {
+        keep(view);
     }
 }
 
@@ -140,15 +140,16 @@ pub fn freely<T>(does: impl FnOnce() -> T) -> T {
     let (Some(rule), Some(core)) = (rule(), in_force()) else {
         return does();
     };
-    let starts = |face: &Arc<ThreadFace>| face.change_part(Part::Member, Part::Starting);
-    let member = face().filter(starts);
+    let starts = |view: &Arc<ThreadView>| view.change_part(GangPart::Member, GangPart::Starting);
+    let member = thread_view().filter(starts);
     // Native code of a member may have started this thread.
-    if member.is_some() || Cores::of_thread(0) == Some(Cores::one(core)) {
-        rule.allowed().give_to(0);
+    if member.is_some() || Cores::of_thread(0) == Some(Cores::of_core(core)) {
+        rule.allowed_cores().give_to(0);
     }
     let result = does();
-    if let Some(face) = member.filter(|face| face.change_part(Part::Starting, Part::Member)) {
-        keep(&face);
+    if let Some(view) = member.filter(|view| view.change_part(GangPart::Starting, GangPart::Member))
+    {
+        keep(&view);
     }
     result
 }
@@ -156,22 +157,22 @@ pub fn freely<T>(does: impl FnOnce() -> T) -> T {
 /// The cores that the kernel does not tell of a thread, 0 = the calling one, because it keeps to the gang's one.
 pub fn untold(thread: i32) -> Option<(u32, &'static [u32])> {
     let (rule, core) = (rule()?, in_force()?);
-    let face = face_of(thread)?;
-    (!matches!(face.part(), Part::None | Part::Left)).then_some((core, &rule.cores))
+    let view = view_of(thread)?;
+    (!matches!(view.part(), GangPart::None | GangPart::Left)).then_some((core, &rule.cores))
 }
 
 /// The program has set the cores of a thread, 0 = of the calling one: that one is no member from now on.
 pub fn leave(thread: i32) {
-    if let Some(face) = face_of(thread) {
-        face.set_part(Part::Left);
+    if let Some(view) = view_of(thread) {
+        view.set_part(GangPart::Left);
     }
 }
 
-fn face_of(thread: i32) -> Option<Arc<ThreadFace>> {
-    let is_it = |face: &Arc<ThreadFace>| thread == 0 || face.thread() == thread;
-    face()
+fn view_of(thread: i32) -> Option<Arc<ThreadView>> {
+    let is_it = |view: &Arc<ThreadView>| thread == 0 || view.thread() == thread;
+    thread_view()
         .filter(is_it)
-        .or_else(|| locked().faces().into_iter().find(is_it))
+        .or_else(|| lock().views().into_iter().find(is_it))
 }
 
 pub fn is_wanted() -> bool {
@@ -180,17 +181,17 @@ pub fn is_wanted() -> bool {
 
 /// The gang's core, and why there is none.
 pub fn shown() -> (Option<u32>, &'static str) {
-    (in_force(), locked().why)
+    (in_force(), lock().why)
 }
 
 /// Lets this thread, a member, use what the gang uses, unless the program has chosen its cores.
-fn keep(face: &ThreadFace) {
+fn keep(view: &ThreadView) {
     let Some(rule) = rule() else { return };
     loop {
         let core = in_force();
-        let wanted = core.map_or(rule.allowed(), Cores::one);
+        let wanted = core.map_or(rule.allowed_cores(), Cores::of_core);
         let now = Cores::of_thread(0);
-        if now != Some(wanted) && !give(rule, face, now, &wanted) {
+        if now != Some(wanted) && !give(rule, view, now, &wanted) {
             return;
         }
         if in_force() == core {
@@ -202,8 +203,8 @@ fn keep(face: &ThreadFace) {
 extern "C" fn in_child() {
     usage::give_up_claim();
     if let (Some(rule), Some(core)) = (rule(), in_force()) {
-        if Cores::of_thread(0) == Some(Cores::one(core)) {
-            rule.allowed().give_to(0);
+        if Cores::of_thread(0) == Some(Cores::of_core(core)) {
+            rule.allowed_cores().give_to(0);
         }
     }
     CORE.store(-1, Ordering::SeqCst);

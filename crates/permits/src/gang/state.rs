@@ -3,7 +3,7 @@
 //! A forked child reads it, and another thread of its parent may have had the lock: nothing is freed, and members are of
 //! one generation.
 
-use crate::face::{Part, ThreadFace, AWAY};
+use crate::thread_view::{GangPart, ThreadView, AWAY};
 use greenlane_process::affinity::Cores;
 use greenlane_process::forks;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub(super) static CORE: AtomicI32 = AtomicI32::new(-1);
 /// What the gang was started with; null = none is wanted.
 pub(super) static RULE: AtomicPtr<Rule> = AtomicPtr::new(std::ptr::null_mut());
 /// With the fork generation that it is of.
-pub(super) static STATE: AtomicPtr<(u64, Mutex<State>)> = AtomicPtr::new(std::ptr::null_mut());
+pub(super) static STATE: AtomicPtr<(u64, Mutex<GangState>)> = AtomicPtr::new(std::ptr::null_mut());
 
 /// What a gang is started with.
 pub struct Rule {
@@ -29,21 +29,21 @@ pub struct Rule {
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    pub(super) members: Vec<Weak<ThreadFace>>,
+pub(super) struct GangState {
+    pub(super) members: Vec<Weak<ThreadView>>,
     pub(super) watcher: Option<JoinHandle<()>>,
     /// Why no gang is in force.
     pub(super) why: &'static str,
 }
 
-impl State {
-    pub(super) fn faces(&self) -> Vec<Arc<ThreadFace>> {
+impl GangState {
+    pub(super) fn views(&self) -> Vec<Arc<ThreadView>> {
         self.members.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
 impl Rule {
-    pub(super) fn allowed(&self) -> Cores {
+    pub(super) fn allowed_cores(&self) -> Cores {
         Cores::of(self.cores.iter().copied())
     }
 
@@ -54,7 +54,7 @@ impl Rule {
             let others = self.cores.iter().copied().filter(|&other| other != core);
             Cores::of(others).give_to(thread);
         }
-        self.allowed().give_to(thread);
+        self.allowed_cores().give_to(thread);
     }
 }
 
@@ -63,7 +63,7 @@ pub fn in_force() -> Option<u32> {
 }
 
 /// Gives a member other cores; false: the present ones are of the program's choice, and it is a member no longer.
-pub(super) fn give(rule: &Rule, face: &ThreadFace, now: Option<Cores>, wanted: &Cores) -> bool {
+pub(super) fn give(rule: &Rule, view: &ThreadView, now: Option<Cores>, wanted: &Cores) -> bool {
     // One, or all others, a gang may have left it with.
     let is_ours = now.is_some_and(|now| {
         let numbers = now.numbers();
@@ -71,10 +71,10 @@ pub(super) fn give(rule: &Rule, face: &ThreadFace, now: Option<Cores>, wanted: &
             && numbers.iter().all(|core| rule.cores.contains(core))
     });
     if !is_ours {
-        face.set_part(Part::Left);
+        view.set_part(GangPart::Left);
         return false;
     }
-    wanted.give_to(face.thread())
+    wanted.give_to(view.thread())
 }
 
 pub(super) fn rule() -> Option<&'static Rule> {
@@ -82,7 +82,7 @@ pub(super) fn rule() -> Option<&'static Rule> {
     unsafe { RULE.load(Ordering::Acquire).as_ref() }
 }
 
-pub(super) fn locked() -> MutexGuard<'static, State> {
+pub(super) fn lock() -> MutexGuard<'static, GangState> {
     loop {
         let found = STATE.load(Ordering::Acquire);
         // SAFETY: null, or from a Box that is never freed.

@@ -1,7 +1,7 @@
 //! What others use of each core, and which process a core belongs to.
 
 use super::state::in_force;
-use crate::face::ThreadFace;
+use crate::thread_view::ThreadView;
 use greenlane_policy::gang::Core;
 use greenlane_process::affinity::{busy_ns, core_of};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub struct Usage {
 impl Usage {
     /// What others have used of each of `cores` since the last look, and what the members have. Nothing at the first look,
     /// and where the kernel does not tell.
-    pub fn look(&mut self, now_ns: u64, cores: &[u32], members: &[Arc<ThreadFace>]) -> Vec<Core> {
+    pub fn look(&mut self, now_ns: u64, cores: &[u32], members: &[Arc<ThreadView>]) -> Vec<Core> {
         let ours_ns = self.ours_ns(members);
         let took_ns = now_ns.saturating_sub(self.at_ns).max(1) as f64;
         let before = std::mem::replace(&mut self.busy_ns, busy_ns().into_iter().collect());
@@ -47,10 +47,10 @@ impl Usage {
 
     /// By core: what the members have used of it since the last look, those that were away left out. Where there is no
     /// gang, by the core that each had last.
-    fn ours_ns(&mut self, members: &[Arc<ThreadFace>]) -> HashMap<u32, u64> {
+    fn ours_ns(&mut self, members: &[Arc<ThreadView>]) -> HashMap<u32, u64> {
         let kept = members
             .iter()
-            .map(|face| (face.thread(), face.kept_cpu_ns().unwrap_or(0)));
+            .map(|view| (view.thread(), view.kept_cpu_ns().unwrap_or(0)));
         let before = std::mem::replace(&mut self.kept_ns, kept.collect());
         let mut ours = HashMap::new();
         for (thread, kept_ns) in &self.kept_ns {

@@ -11,9 +11,9 @@
 //! was put aside.
 
 use super::hand_over;
-use super::state::{give, in_force, locked, rule, Rule, CORE};
+use super::state::{give, in_force, lock, rule, Rule, CORE};
 use super::usage::{self, Usage};
-use crate::face::{Part, ThreadFace, AWAY};
+use crate::thread_view::{GangPart, ThreadView, AWAY};
 use greenlane_interpreter::gil;
 use greenlane_policy::gang::{Choice, Core, HandOver, Verdict};
 use greenlane_process::affinity::{has_child, threads, Cores};
@@ -64,22 +64,22 @@ struct Watch {
 pub fn run() {
     our_threads::mark();
     let mut watch = Watch::new(rule());
-    while let Some(faces) = mine() {
+    while let Some(views) = watched_members() {
         if !same(watch.rule, rule()) {
             watch = Watch::new(rule());
         }
-        let pause_ns = watch.tick(&faces, clock::monotonic_ns());
+        let pause_ns = watch.tick(&views, clock::monotonic_ns());
         park_timeout(Duration::from_nanos(pause_ns));
     }
 }
 
 /// The members, if this is the thread that watches them.
-fn mine() -> Option<Vec<Arc<ThreadFace>>> {
-    let state = locked();
+fn watched_members() -> Option<Vec<Arc<ThreadView>>> {
+    let state = lock();
     let watcher = state.watcher.as_ref()?.thread().id();
     (watcher == current().id())
-        .then(|| state.faces())
-        .filter(|faces| !faces.is_empty())
+        .then(|| state.views())
+        .filter(|views| !views.is_empty())
 }
 
 fn same(one: Option<&Rule>, other: Option<&Rule>) -> bool {
@@ -89,7 +89,7 @@ fn same(one: Option<&Rule>, other: Option<&Rule>) -> bool {
 impl Watch {
     fn new(rule: Option<&'static Rule>) -> Self {
         if let Some(rule) = rule {
-            rule.allowed().give_to(0);
+            rule.allowed_cores().give_to(0);
         }
         Self {
             rule,
@@ -106,19 +106,19 @@ impl Watch {
     }
 
     /// Gives for how long to sleep.
-    fn tick(&mut self, faces: &[Arc<ThreadFace>], now_ns: u64) -> u64 {
+    fn tick(&mut self, views: &[Arc<ThreadView>], now_ns: u64) -> u64 {
         if let Some(rule) = self.rule {
             if now_ns >= self.cores_ns {
                 self.cores_ns = now_ns + CORES_NS;
-                self.look_at_cores(rule, faces, now_ns);
+                self.look_at_cores(rule, views, now_ns);
             }
             if now_ns >= self.strays_ns {
                 self.strays_ns = now_ns + STRAYS_NS;
-                self.glance_at_cores(rule, faces, now_ns);
-                self.look_for_strays(rule, faces);
+                self.glance_at_cores(rule, views, now_ns);
+                self.look_for_strays(rule, views);
             }
         }
-        if let Some(free) = look_at(faces, now_ns) {
+        if let Some(free) = look_at(views, now_ns) {
             self.idle = 0;
             return if free { SOON_NS } else { BUSY_NS };
         }
@@ -130,11 +130,11 @@ impl Watch {
     }
 
     /// Who keeps to the core, and should not; who does not, and should.
-    fn look_for_strays(&mut self, rule: &Rule, faces: &[Arc<ThreadFace>]) {
-        let away = faces.iter().filter(|face| face.part() == Part::Away);
+    fn look_for_strays(&mut self, rule: &Rule, views: &[Arc<ThreadView>]) {
+        let away = views.iter().filter(|view| view.part() == GangPart::Away);
         AWAY.store(away.count(), Ordering::Relaxed);
         let Some(core) = in_force() else { return };
-        let here = Cores::one(core);
+        let here = Cores::of_core(core);
         let mut all = threads();
         if has_child() {
             let children = all
@@ -150,30 +150,30 @@ impl Watch {
             .map(|each| (each, Cores::of_thread(each)))
             .collect();
         // After their cores: who joins becomes a member first.
-        let faces = locked().faces();
+        let views = lock().views();
         for (thread, now) in cores {
-            match faces.iter().find(|face| face.thread() == thread) {
-                Some(face) if face.part() == Part::Member && now != Some(here) => {
-                    give(rule, face, now, &here);
+            match views.iter().find(|view| view.thread() == thread) {
+                Some(view) if view.part() == GangPart::Member && now != Some(here) => {
+                    give(rule, view, now, &here);
                 }
                 Some(_) => {}
                 None if now == Some(here) && self.freed.insert(thread) => {
-                    rule.allowed().give_to(thread);
+                    rule.allowed_cores().give_to(thread);
                 }
                 None => {}
             }
         }
     }
 
-    fn look_at_cores(&mut self, rule: &Rule, faces: &[Arc<ThreadFace>], now_ns: u64) {
-        let mut cores = self.looked.look(now_ns, &rule.cores, faces);
+    fn look_at_cores(&mut self, rule: &Rule, views: &[Arc<ThreadView>], now_ns: u64) {
+        let mut cores = self.looked.look(now_ns, &rule.cores, views);
         if cores.is_empty() || !(rule.always || self.pays(rule, &cores, now_ns)) {
             return;
         }
         self.see_claims(&mut cores);
         let verdict = self.choice.look(&cores);
         if verdict == Verdict::Stay {
-            locked().why = match cores.iter().any(|core| core.free) {
+            lock().why = match cores.iter().any(|core| core.free) {
                 true => "no core is idle enough",
                 false => "each core has another process' gang",
             };
@@ -182,12 +182,12 @@ impl Watch {
     }
 
     /// Between two looks: whether others use the core so much that it is left.
-    fn glance_at_cores(&mut self, rule: &Rule, faces: &[Arc<ThreadFace>], now_ns: u64) {
+    fn glance_at_cores(&mut self, rule: &Rule, views: &[Arc<ThreadView>], now_ns: u64) {
         if self.choice.current().is_none() {
             self.glanced = Usage::default();
             return;
         }
-        let mut cores = self.glanced.look(now_ns, &rule.cores, faces);
+        let mut cores = self.glanced.look(now_ns, &rule.cores, views);
         if self.choice.is_crowded(&cores) {
             self.see_claims(&mut cores);
             let verdict = self.choice.leave(&cores);
@@ -214,13 +214,13 @@ impl Watch {
         };
         let number = core.and_then(|core| i32::try_from(core).ok()).unwrap_or(-1);
         CORE.store(number, Ordering::SeqCst);
-        let wanted = core.map_or(rule.allowed(), Cores::one);
-        for face in locked()
-            .faces()
+        let wanted = core.map_or(rule.allowed_cores(), Cores::of_core);
+        for view in lock()
+            .views()
             .iter()
-            .filter(|face| face.part() == Part::Member)
+            .filter(|view| view.part() == GangPart::Member)
         {
-            give(rule, face, Cores::of_thread(face.thread()), &wanted);
+            give(rule, view, Cores::of_thread(view.thread()), &wanted);
         }
     }
 
@@ -228,7 +228,7 @@ impl Watch {
     /// those sleep, but not later than after some looks.
     fn pays(&mut self, rule: &Rule, cores: &[Core], now_ns: u64) -> bool {
         let cache = rule.cache.as_deref();
-        let mut cost = hand_over::measured(cache);
+        let mut cost = hand_over::load_or_measure(cache);
         if self.choice.current().is_some() || cost.is_some_and(HandOver::pays) {
             return gil::holder().is_some();
         }
@@ -243,7 +243,7 @@ impl Watch {
             // What was measured on a busy machine is not for others.
             cost = hand_over::measure(&rule.cores, cache.filter(|_| idle)).or(cost);
         }
-        locked().why = match cost {
+        lock().why = match cost {
             _ if gil::holder().is_none() => "it cannot be seen who has the GIL in this CPython",
             Some(_) => "a hand-over costs about the same on two cores",
             None => "what a hand-over costs is not measured yet",
@@ -253,9 +253,9 @@ impl Watch {
 }
 
 /// Looks at the phases that last. None: there are none; else whether one computes without the GIL.
-fn look_at(faces: &[Arc<ThreadFace>], now_ns: u64) -> Option<bool> {
-    let read = |face: &ThreadFace| {
-        let (from_ns, state) = face
+fn look_at(views: &[Arc<ThreadView>], now_ns: u64) -> Option<bool> {
+    let read = |view: &ThreadView| {
+        let (from_ns, state) = view
             .computes()
             .filter(|(from_ns, _)| from_ns + YOUNG_NS <= now_ns)?;
         let has_gil = gil::holder()? == state;
@@ -263,20 +263,20 @@ fn look_at(faces: &[Arc<ThreadFace>], now_ns: u64) -> Option<bool> {
             from_ns,
             has_gil,
             clock::monotonic_ns(),
-            clock::read(face.cpu_clock())?,
+            clock::read(view.cpu_clock())?,
         ))
     };
-    let before: Vec<_> = faces
+    let before: Vec<_> = views
         .iter()
-        .filter_map(|face| Some((face, read(face)?)))
+        .filter_map(|view| Some((view, read(view)?)))
         .collect();
     if before.is_empty() {
         return None;
     }
     sleep(LOOK);
     let mut any_free = false;
-    for (face, (phase, held, at_ns, cpu_ns)) in before {
-        let Some((same, still, now_ns, used_ns)) = read(face) else {
+    for (view, (phase, held, at_ns, cpu_ns)) in before {
+        let Some((same, still, now_ns, used_ns)) = read(view) else {
             continue;
         };
         let took_ns = now_ns - at_ns;
@@ -284,16 +284,19 @@ fn look_at(faces: &[Arc<ThreadFace>], now_ns: u64) -> Option<bool> {
         if phase != same || held != still || took_ns > LONGEST_LOOK_NS || !computed {
             continue;
         }
-        face.look(!held);
+        view.look(!held);
         any_free |= !held;
         let (Some(rule), Some(core)) = (rule(), in_force()) else {
             continue;
         };
-        if !held && face.part() == Part::Member && face.change_part(Part::Member, Part::Away) {
-            rule.send_away(face.thread(), core);
-        } else if face.computes_with_gil() && face.change_part(Part::Away, Part::Member) {
-            let here = in_force().map_or(rule.allowed(), Cores::one);
-            give(rule, face, Cores::of_thread(face.thread()), &here);
+        if !held
+            && view.part() == GangPart::Member
+            && view.change_part(GangPart::Member, GangPart::Away)
+        {
+            rule.send_away(view.thread(), core);
+        } else if view.computes_with_gil() && view.change_part(GangPart::Away, GangPart::Member) {
+            let here = in_force().map_or(rule.allowed_cores(), Cores::of_core);
+            give(rule, view, Cores::of_thread(view.thread()), &here);
         }
     }
     Some(any_free)

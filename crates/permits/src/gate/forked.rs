@@ -47,8 +47,10 @@ impl ForkedGate {
         // SAFETY: as in `get`; only atomics and plain configuration of the copied gate are read, never its mutex.
         let copied = unsafe { &*self.gate.load(Ordering::Acquire) };
         // The copy is left to the end of the process: its mutex may be locked for ever.
-        self.gate
-            .store(Box::into_raw(Box::new(copied.renewed())), Ordering::Release);
+        self.gate.store(
+            Box::into_raw(Box::new(copied.empty_copy())),
+            Ordering::Release,
+        );
         self.generation.store(now, Ordering::Release);
     }
 }

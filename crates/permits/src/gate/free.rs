@@ -1,9 +1,9 @@
 //! Phases without a permit: one that has used the CPU of a heavy one is charged, and counts as a holder from then on.
 
 use super::holder::Holder;
-use super::state::{Gate, Seen, State};
+use super::state::{Gate, GateState, SampledThread};
 use crate::counters::{add, Counters};
-use crate::face::ThreadFace;
+use crate::thread_view::ThreadView;
 use greenlane_process::clock;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ const CHARGE_NS: u64 = 5_000_000;
 
 impl Gate {
     /// A thread will run jobs. Cheap when the gate knows it; true: it did not.
-    pub fn meet(&self, face: &Arc<ThreadFace>) -> bool {
-        let is_new = face.is_new_to(self.number);
+    pub fn meet(&self, view: &Arc<ThreadView>) -> bool {
+        let is_new = view.is_new_to(self.number);
         if is_new {
-            let mut state = self.locked();
-            state.threads.retain(|seen| seen.face.strong_count() > 0);
-            state.threads.push(Seen {
-                face: Arc::downgrade(face),
+            let mut state = self.lock();
+            state.threads.retain(|seen| seen.view.strong_count() > 0);
+            state.threads.push(SampledThread {
+                view: Arc::downgrade(view),
                 began_ns: 0,
                 cpu_ns: 0,
             });
@@ -47,9 +47,9 @@ impl Gate {
 
     /// Phases without a permit that have used the CPU of a heavy one since they were first seen count as holders. True:
     /// there is a new one.
-    pub(super) fn charge(&self, state: &mut State, now_ns: u64, counters: &Counters) -> bool {
+    pub(super) fn charge(&self, state: &mut GateState, now_ns: u64, counters: &Counters) -> bool {
         let mut charged = false;
-        let State {
+        let GateState {
             queue,
             holders,
             threads,
@@ -57,24 +57,24 @@ impl Gate {
             ..
         } = state;
         for seen in threads {
-            let Some(face) = seen.face.upgrade() else {
+            let Some(view) = seen.view.upgrade() else {
                 continue;
             };
-            let began_ns = face.runs_free_since();
+            let began_ns = view.runs_free_since();
             let young = began_ns == 0 || now_ns.saturating_sub(began_ns) < SEEN_NS;
-            if young || !face.is_chargeable() || !face.is_known_to(self.number) {
+            if young || !view.is_chargeable() || !view.is_known_to(self.number) {
                 continue;
             }
-            let Some(cpu_ns) = clock::read(face.cpu_clock()) else {
+            let Some(cpu_ns) = clock::read(view.cpu_clock()) else {
                 continue;
             };
             if began_ns != seen.began_ns {
                 (seen.began_ns, seen.cpu_ns) = (began_ns, cpu_ns);
             } else if cpu_ns.saturating_sub(seen.cpu_ns) >= self.bounds.heavy_ns() {
                 let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-                if face.charge(began_ns, ticket) {
+                if view.charge(began_ns, ticket) {
                     queue.charge(ticket);
-                    let mut holder = Holder::new(face, now_ns);
+                    let mut holder = Holder::new(view, now_ns);
                     holder.counts(kept.each_ns(), false);
                     holders.insert(ticket, holder);
                     self.held.store(true, Ordering::Relaxed);

@@ -1,9 +1,9 @@
 //! A phase that holds a permit, as those who watch it see it.
 
 use crate::counters::{add, Turns};
-use crate::face::ThreadFace;
-use crate::observer::Turn;
+use crate::observer::PhaseTurn;
 use crate::routes::Route;
+use crate::thread_view::ThreadView;
 use greenlane_policy::order::Claim;
 use greenlane_process::clock;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ const BACK_NS: u64 = 1_000_000;
 /// One who asks for a permit.
 pub struct Asker {
     pub claim: Claim,
-    pub face: Arc<ThreadFace>,
+    pub view: Arc<ThreadView>,
     pub route: Arc<Route>,
 }
 
 /// Whether a holder counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Lent {
     No,
     /// Since its thread stood still, with this CPU clock.
@@ -33,7 +33,7 @@ pub(super) enum Lent {
 }
 
 /// The result of a hold.
-pub struct Held {
+pub struct PermitUsage {
     pub held_ns: u64,
     /// Time that others waited for it meanwhile; where several held permits, its part.
     others_waited_ns: u64,
@@ -41,9 +41,9 @@ pub struct Held {
     shared: bool,
 }
 
-impl Held {
+impl PermitUsage {
     /// Counts it for its route, and notes it in its phase's turn.
-    pub fn count(&self, turns: &Turns, turn: &mut Turn) {
+    pub fn count(&self, turns: &Turns, turn: &mut PhaseTurn) {
         turn.express |= self.express;
         turn.shared |= self.shared;
         add(&turns.others_waited_ns, self.others_waited_ns);
@@ -53,13 +53,13 @@ impl Held {
 }
 
 pub(super) struct Holder {
-    pub(super) face: Arc<ThreadFace>,
+    pub(super) view: Arc<ThreadView>,
     since_ns: u64,
     /// Whether it was let in beside another one.
     express: bool,
     /// Whether it was, and has not yet used the CPU of a heavy one.
     pub(super) is_short: bool,
-    /// What [`greenlane_policy::queue::kept`] said when it began to count, and what others had waited for it before.
+    /// What [`greenlane_policy::queue::delay_caused`] said when it began to count, and what others had waited for it before.
     kept_from_ns: u64,
     kept_ns: u64,
     /// The CPU clock when it was granted.
@@ -75,13 +75,13 @@ pub(super) struct Holder {
 
 impl Holder {
     pub(super) fn of(asker: &Asker, now_ns: u64) -> Self {
-        Self::new(Arc::clone(&asker.face), now_ns)
+        Self::new(Arc::clone(&asker.view), now_ns)
     }
 
-    pub(super) fn new(face: Arc<ThreadFace>, now_ns: u64) -> Self {
-        let cpu_ns = clock::read(face.cpu_clock()).unwrap_or(0);
+    pub(super) fn new(view: Arc<ThreadView>, now_ns: u64) -> Self {
+        let cpu_ns = clock::read(view.cpu_clock()).unwrap_or(0);
         Self {
-            face,
+            view,
             since_ns: now_ns,
             express: false,
             is_short: false,
@@ -107,12 +107,12 @@ impl Holder {
         self.lent = lent;
     }
 
-    pub(super) fn held(&self, now_ns: u64, kept_ns: u64) -> Held {
+    pub(super) fn usage(&self, now_ns: u64, kept_ns: u64) -> PermitUsage {
         let since_lent = match self.lent {
             Lent::No => kept_ns - self.kept_from_ns,
             _ => 0,
         };
-        Held {
+        PermitUsage {
             held_ns: now_ns.saturating_sub(self.since_ns),
             others_waited_ns: self.kept_ns + since_lent,
             express: self.express,
@@ -125,12 +125,12 @@ impl Holder {
     }
 
     pub(super) fn has_used(&self, cpu_ns: u64) -> bool {
-        clock::read(self.face.cpu_clock())
+        clock::read(self.view.cpu_clock())
             .is_some_and(|now_ns| now_ns.saturating_sub(self.from_cpu_ns) >= cpu_ns)
     }
 
     pub(super) fn still(&self) -> Lent {
-        Lent::Still(clock::read(self.face.cpu_clock()).unwrap_or(u64::MAX))
+        Lent::Still(clock::read(self.view.cpu_clock()).unwrap_or(u64::MAX))
     }
 
     /// Whether it stood still and computes again; from now on it does not count as one that stood still.
@@ -148,11 +148,11 @@ impl Holder {
 
     /// One that computed without the GIL. True: it needs it after all, and counts again.
     pub(super) fn needs_the_gil(&mut self, kept_ns: u64) -> bool {
-        let needs = self.face.computes_with_gil();
+        let needs = self.view.computes_with_gil();
         if needs {
             (self.lent, self.kept_from_ns) = (Lent::No, kept_ns);
             // What it computed without the GIL was nobody's share.
-            self.from_cpu_ns = clock::read(self.face.cpu_clock()).unwrap_or(self.from_cpu_ns);
+            self.from_cpu_ns = clock::read(self.view.cpu_clock()).unwrap_or(self.from_cpu_ns);
         }
         needs
     }
@@ -164,7 +164,7 @@ impl Holder {
 
     /// Whether its thread has used no CPU for `still_ns`, although it could have; remembers when it last did.
     pub(super) fn stands_still(&mut self, now_ns: u64, still_ns: u64) -> bool {
-        let Some(cpu_ns) = clock::read(self.face.cpu_clock()) else {
+        let Some(cpu_ns) = clock::read(self.view.cpu_clock()) else {
             return true; // Its thread has ended.
         };
         // A watcher that was late was stopped itself, and so was the whole process: throttled by its container's quota.
@@ -173,7 +173,7 @@ impl Holder {
         match self.cpu_moved.filter(|_| !late) {
             Some((when_ns, seen_ns)) if cpu_ns.saturating_sub(seen_ns) < STILL_CPU_NS => {
                 // The machine may have others to run: such a thread stands still and computes all the same.
-                now_ns.saturating_sub(when_ns) >= still_ns && !self.face.is_runnable()
+                now_ns.saturating_sub(when_ns) >= still_ns && !self.view.is_runnable()
             }
             _ => {
                 self.cpu_moved = Some((now_ns, cpu_ns));

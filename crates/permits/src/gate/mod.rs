@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use state::{Waiter, GRANTED, LET_GO, STILL_NS, WAITING};
 
-pub use holder::{Asker, Held};
+pub use holder::{Asker, PermitUsage};
 pub use state::{Bounds, Gate};
 
 /// Longest wait of the main thread: Python's signal handlers run there, and not before the wait ends.
@@ -45,7 +45,7 @@ pub enum Answer {
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum TurnEnd {
     Granted,
     TimedOut,
     LetGo,
@@ -66,7 +66,7 @@ impl Gate {
     pub fn gil_is_back(&self, permits: usize) {
         self.permits.store(permits, Ordering::Relaxed);
         self.gil.store(true, Ordering::Relaxed);
-        self.locked().queue.set_permits(permits);
+        self.lock().queue.set_permits(permits);
     }
 
     /// Who waits for the GIL wakes that often: a holder whose clock stands for one interval may be one of them.
@@ -77,7 +77,7 @@ impl Gate {
 
     /// (phases that hold a permit and count, phases that wait).
     pub fn pressure(&self) -> (usize, usize) {
-        let state = self.locked();
+        let state = self.lock();
         (state.queue.holders(), state.queue.waiting())
     }
 
@@ -108,10 +108,10 @@ impl Gate {
     }
 
     /// Waits until `ticket` is granted, the bound is over, or everybody is let go. Call it without the GIL.
-    pub fn wait(&self, ticket: u64, counters: &Counters) -> Ended {
+    pub fn wait(&self, ticket: u64, counters: &Counters) -> TurnEnd {
         let mut bound_ns = self.bounds.wait_ns;
         let (waiter, until_ns) = {
-            let state = self.locked();
+            let state = self.lock();
             match state.waiters.get(&ticket) {
                 Some(waiter) => {
                     if is_main_thread() {
@@ -120,20 +120,20 @@ impl Gate {
                     (Arc::clone(waiter), clock::monotonic_ns() + bound_ns)
                 }
                 // Granted or let go between asking and waiting.
-                None if state.holders.contains_key(&ticket) => return Ended::Granted,
-                None => return Ended::LetGo,
+                None if state.holders.contains_key(&ticket) => return TurnEnd::Granted,
+                None => return TurnEnd::LetGo,
             }
         };
         loop {
             match waiter.state.load(Ordering::Acquire) {
-                GRANTED => return Ended::Granted,
-                LET_GO => return Ended::LetGo,
+                GRANTED => return TurnEnd::Granted,
+                LET_GO => return TurnEnd::LetGo,
                 _ => {}
             }
             let now_ns = clock::monotonic_ns();
             if now_ns >= until_ns {
                 if self.give_up(ticket, now_ns) {
-                    return Ended::TimedOut;
+                    return TurnEnd::TimedOut;
                 }
                 continue;
             }
@@ -146,7 +146,7 @@ impl Gate {
 
     /// Gives a permit back. Returns the result of the hold (None: it was never this gate's, the process has forked
     /// since) and whether nobody holds one now.
-    pub fn give_back(&self, ticket: u64) -> (Option<Held>, bool) {
+    pub fn give_back(&self, ticket: u64) -> (Option<PermitUsage>, bool) {
         let now_ns = clock::monotonic_ns();
         let mut state = self.locked_at(now_ns);
         let held = state.end(ticket, now_ns);
@@ -186,7 +186,7 @@ impl Gate {
 
     /// An empty gate of the same rules for a forked child: other threads' tickets are not its own, and the mutex may
     /// have been copied locked. Tickets go on counting, so that one from before the fork never means another's permit.
-    pub fn renewed(&self) -> Self {
+    pub fn empty_copy(&self) -> Self {
         let permits = self.permits.load(Ordering::Relaxed);
         let renewed = Self::new(permits, self.bounds.clone(), self.has_gil());
         renewed

@@ -1,8 +1,8 @@
 //! What a gate knows, and who is woken when that changes.
 
-use super::holder::{Asker, Held, Holder};
-use crate::face::ThreadFace;
-use greenlane_policy::queue::kept::Kept;
+use super::holder::{Asker, Holder, PermitUsage};
+use crate::thread_view::ThreadView;
+use greenlane_policy::queue::delay_caused::DelayCaused;
 use greenlane_policy::queue::PermitQueue;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
@@ -42,15 +42,15 @@ impl Bounds {
     }
 }
 
-pub(super) struct State {
+pub(super) struct GateState {
     pub(super) queue: PermitQueue,
-    pub(super) threads: Vec<Seen>,
+    pub(super) threads: Vec<SampledThread>,
     pub(super) waiters: HashMap<u64, Arc<Waiter>>,
     pub(super) holders: HashMap<u64, Holder>,
-    pub(super) kept: Kept,
+    pub(super) kept: DelayCaused,
 }
 
-impl State {
+impl GateState {
     /// `ticket`, which the queue has granted, holds.
     pub(super) fn hold(&mut self, ticket: u64, asker: &Asker, now_ns: u64) {
         let mut holder = Holder::of(asker, now_ns);
@@ -59,22 +59,22 @@ impl State {
     }
 
     /// It holds no more.
-    pub(super) fn end(&mut self, ticket: u64, now_ns: u64) -> Option<Held> {
+    pub(super) fn end(&mut self, ticket: u64, now_ns: u64) -> Option<PermitUsage> {
         let holder = self.holders.remove(&ticket)?;
-        Some(holder.held(now_ns, self.kept.each_ns()))
+        Some(holder.usage(now_ns, self.kept.each_ns()))
     }
 }
 
 /// A thread that runs jobs, and its phase without a permit when it was last seen in one.
-pub(super) struct Seen {
-    pub(super) face: Weak<ThreadFace>,
+pub(super) struct SampledThread {
+    pub(super) view: Weak<ThreadView>,
     pub(super) began_ns: u64,
     pub(super) cpu_ns: u64,
 }
 
 /// See the module.
 pub struct Gate {
-    pub(super) state: Mutex<State>,
+    pub(super) state: Mutex<GateState>,
     pub(super) permits: AtomicUsize,
     pub(super) bounds: Bounds,
     /// Differs from every other gate's.
@@ -93,12 +93,12 @@ pub struct Gate {
 impl Gate {
     pub fn new(permits: usize, bounds: Bounds, gil: bool) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(GateState {
                 queue: PermitQueue::new(permits),
                 threads: Vec::new(),
                 waiters: HashMap::new(),
                 holders: HashMap::new(),
-                kept: Kept::default(),
+                kept: DelayCaused::default(),
             }),
             permits: AtomicUsize::new(permits),
             bounds,
@@ -114,7 +114,7 @@ impl Gate {
     /// Turns granted tickets into holders and wakes them and the new head. Returns whether nobody holds a permit now.
     pub(super) fn settle(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, GateState>,
         granted: Vec<u64>,
         now_ns: u64,
     ) -> bool {
@@ -137,14 +137,14 @@ impl Gate {
     }
 
     /// To change who waits or holds.
-    pub(super) fn locked_at(&self, now_ns: u64) -> MutexGuard<'_, State> {
-        let mut state = self.locked();
+    pub(super) fn locked_at(&self, now_ns: u64) -> MutexGuard<'_, GateState> {
+        let mut state = self.lock();
         let (holders, waiting) = (state.queue.holders(), state.queue.waiting());
         state.kept.until(now_ns, waiting, holders);
         state
     }
 
-    pub(super) fn locked(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,11 +9,11 @@
 //! after all: it unpacked first, and reads now.
 
 use super::holder::Lent;
-use super::state::{Gate, State};
+use super::state::{Gate, GateState};
 use crate::counters::{add, Counters};
 use greenlane_process::clock;
 use pyo3::Python;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::MutexGuard;
 
 /// A phase that was let in beside a holder counts as long after this many times the least that is heavy. Arbitrary.
@@ -22,6 +22,18 @@ const LONG: u64 = 2;
 const WATCH_NS: u64 = 2_000_000;
 /// How often those behind the head check on themselves; being granted or becoming the head wakes them anyway.
 const BEHIND_NS: u64 = 100_000_000;
+
+/// What a look at the holders has found; of several the greatest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Finding {
+    Nothing,
+    /// This one may wait for the GIL, behind a thread that waits for a core.
+    WantsGil(u64),
+    /// The permit of this one can be lent on.
+    CanLend(u64, Lent),
+    /// This one was let in beside another and is no short one.
+    IsLong(u64),
+}
 
 impl Gate {
     /// Looks after the holders if `ticket` is the head of the queue. Returns for how long to sleep, ns.
@@ -36,17 +48,35 @@ impl Gate {
             return BEHIND_NS;
         }
         self.charge(&mut state, now_ns, counters);
-        let still_ns = self.still_ns.load(Ordering::Relaxed);
-        let mut to_offer = None;
-        let mut to_lend = None;
-        let mut outlasts = None;
         let due = state.queue.due();
         if !due.is_empty() {
             self.settle(state, due, now_ns);
             return 0;
         }
+        match self.look_at_holders(&mut state, now_ns) {
+            Finding::IsLong(held) => {
+                let granted = state.queue.outlasts(held);
+                self.settle(state, granted, now_ns);
+                0
+            }
+            Finding::CanLend(held, lent) => {
+                self.lend(state, held, lent, now_ns, counters);
+                0
+            }
+            Finding::WantsGil(held) => {
+                drop(state);
+                self.offer_the_gil(held);
+                WATCH_NS
+            }
+            Finding::Nothing => WATCH_NS,
+        }
+    }
+
+    fn look_at_holders(&self, state: &mut GateState, now_ns: u64) -> Finding {
+        let still_ns = self.still_ns.load(Ordering::Relaxed);
         let kept_ns = state.kept.each_ns();
-        let State { queue, holders, .. } = &mut *state;
+        let GateState { queue, holders, .. } = state;
+        let mut found = Finding::Nothing;
         for (&held, holder) in holders {
             if holder.lent != Lent::No {
                 // If it needs the GIL after all, it has it in turn with several others.
@@ -55,35 +85,26 @@ impl Gate {
                     queue.call_back(held);
                     self.held.store(true, Ordering::Relaxed);
                 }
-            } else if holder.is_short && holder.has_used(LONG * self.bounds.least_ns) {
-                holder.is_short = false;
-                outlasts = Some(held);
-            } else if holder.has_used(queue.share_of(held, self.bounds.share_ns)) {
-                to_lend = Some((held, Lent::Shared, &counters.lent_overrun));
-            } else if holder.stands_still(now_ns, still_ns) {
-                if self.has_gil() && !holder.was_offered_the_gil {
-                    to_offer = Some(held);
-                    continue;
-                }
-                to_lend = Some((held, holder.still(), &counters.lent_still));
-            } else if holder.face.computes_without_gil() {
-                to_lend = Some((held, Lent::Released, &counters.lent_released));
+                continue;
             }
+            let finding = if holder.is_short && holder.has_used(LONG * self.bounds.least_ns) {
+                holder.is_short = false;
+                Finding::IsLong(held)
+            } else if holder.has_used(queue.share_of(held, self.bounds.share_ns)) {
+                Finding::CanLend(held, Lent::Shared)
+            } else if !holder.stands_still(now_ns, still_ns) {
+                match holder.view.computes_without_gil() {
+                    true => Finding::CanLend(held, Lent::Released),
+                    false => Finding::Nothing,
+                }
+            } else if self.has_gil() && !holder.was_offered_the_gil {
+                Finding::WantsGil(held)
+            } else {
+                Finding::CanLend(held, holder.still())
+            };
+            found = found.max(finding);
         }
-        if let Some(held) = outlasts {
-            let granted = queue.outlasts(held);
-            self.settle(state, granted, now_ns);
-            return 0;
-        }
-        if let Some((held, lent, counter)) = to_lend {
-            self.lend(state, held, lent, now_ns, counter);
-            return 0;
-        }
-        drop(state);
-        if let Some(held) = to_offer {
-            self.offer_the_gil(held);
-        }
-        WATCH_NS
+        found
     }
 
     /// Takes the GIL and gives it back: a holder that waits for it, while who has it waits for a core, then has it or is
@@ -98,15 +119,20 @@ impl Gate {
 
     fn lend(
         &self,
-        mut state: MutexGuard<'_, State>,
+        mut state: MutexGuard<'_, GateState>,
         held: u64,
         lent: Lent,
         now_ns: u64,
-        counter: &AtomicU64,
+        counters: &Counters,
     ) {
         let kept_ns = state.kept.each_ns();
         if let Some(holder) = state.holders.get_mut(&held) {
             holder.lend(lent, kept_ns);
+            let counter = match lent {
+                Lent::Shared => &counters.lent_overrun,
+                Lent::Released => &counters.lent_released,
+                _ => &counters.lent_still,
+            };
             add(counter, 1);
         }
         let granted = match lent {

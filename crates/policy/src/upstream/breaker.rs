@@ -31,7 +31,7 @@ const RECENT_SLOW: u32 = 4;
 
 /// What the breaker does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BreakerState {
     /// Calls go through.
     Closed,
     /// Calls wait until then.
@@ -42,7 +42,7 @@ pub enum State {
 
 /// What a probe's end has decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeResult {
     /// Nothing yet.
     Undecided,
     /// The key is well.
@@ -54,7 +54,7 @@ pub enum Verdict {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Breaker {
-    state: State,
+    state: BreakerState,
     /// Open by hand, until it is closed by hand.
     forced: bool,
     /// Bit 0 = the last call that was judged.
@@ -81,7 +81,7 @@ pub struct Breaker {
 impl Default for Breaker {
     fn default() -> Self {
         Self {
-            state: State::Closed,
+            state: BreakerState::Closed,
             forced: false,
             failed: 0,
             slow: 0,
@@ -99,13 +99,13 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// What it does, apart from [`Breaker::forced`].
-    pub fn state(&self) -> State {
+    /// What it does, apart from [`Breaker::is_forced`].
+    pub fn state(&self) -> BreakerState {
         self.state
     }
 
     /// Whether it is open by hand.
-    pub fn forced(&self) -> bool {
+    pub fn is_forced(&self) -> bool {
         self.forced
     }
 
@@ -118,20 +118,20 @@ impl Breaker {
     pub fn allows(&self, rule: &Rule) -> bool {
         !self.forced
             && match self.state {
-                State::Closed => true,
-                State::Open { .. } => false,
-                State::Half { given, .. } => given < rule.probes.max(1),
+                BreakerState::Closed => true,
+                BreakerState::Open { .. } => false,
+                BreakerState::Half { given, .. } => given < rule.probes.max(1),
             }
     }
 
     /// Whether the next call is a probe.
     pub fn probes(&self) -> bool {
-        matches!(self.state, State::Half { .. })
+        matches!(self.state, BreakerState::Half { .. })
     }
 
     /// Whether most of the last calls were slow, or it is not closed by what happened.
     pub fn ill(&self) -> bool {
-        self.state != State::Closed || self.recent.count_ones() >= RECENT_SLOW
+        self.state != BreakerState::Closed || self.recent.count_ones() >= RECENT_SLOW
     }
 
     /// (failed, slow) shares of the window; 0 without calls.
@@ -142,13 +142,13 @@ impl Breaker {
     }
 
     /// Takes note whether a call was slow, for [`Breaker::ill`] only.
-    pub fn noticed(&mut self, slow: bool) {
+    pub fn note_call(&mut self, slow: bool) {
         self.recent = (self.recent << 1 | u32::from(slow)) & ((1 << RECENT) - 1);
     }
 
     /// Judges one call. True: it has opened just now. Ignored unless closed.
     pub fn judge(&mut self, now_ns: u64, failed: bool, slow: bool, rule: &Rule) -> bool {
-        if self.state != State::Closed {
+        if self.state != BreakerState::Closed {
             return false;
         }
         self.pass(now_ns);
@@ -175,7 +175,7 @@ impl Breaker {
 
     /// Its open time is over: the next calls are probes.
     pub fn half_open(&mut self) {
-        self.state = State::Half {
+        self.state = BreakerState::Half {
             given: 0,
             ended: 0,
             bad: 0,
@@ -184,14 +184,14 @@ impl Breaker {
 
     /// One probe begins.
     pub fn probe_begins(&mut self) {
-        if let State::Half { given, .. } = &mut self.state {
+        if let BreakerState::Half { given, .. } = &mut self.state {
             *given += 1;
         }
     }
 
     /// A probe of `turn` says nothing: another may go.
     pub fn probe_cancelled(&mut self, turn: u64) {
-        if let (State::Half { given, .. }, true) = (&mut self.state, turn == self.turn) {
+        if let (BreakerState::Half { given, .. }, true) = (&mut self.state, turn == self.turn) {
             *given -= 1;
         }
     }
@@ -199,7 +199,7 @@ impl Breaker {
     /// A call of before it opened has ended. True: that has closed it.
     pub fn ended_late(&mut self, outcome: Outcome, rule: &Rule) -> bool {
         self.by_slow &= outcome == Outcome::Ok;
-        if self.state == State::Closed || !self.by_slow {
+        if self.state == BreakerState::Closed || !self.by_slow {
             return false;
         }
         self.late += 1;
@@ -219,12 +219,12 @@ impl Breaker {
         outcome: Outcome,
         grows: bool,
         rule: &Rule,
-    ) -> Verdict {
-        let State::Half { given, ended, bad } = self.state else {
-            return Verdict::Undecided;
+    ) -> ProbeResult {
+        let BreakerState::Half { given, ended, bad } = self.state else {
+            return ProbeResult::Undecided;
         };
         if turn != self.turn {
-            return Verdict::Undecided;
+            return ProbeResult::Undecided;
         }
         self.by_slow &= outcome == Outcome::Ok;
         let (ended, bad) = (ended + 1, bad + u32::from(outcome != Outcome::Ok));
@@ -236,36 +236,36 @@ impl Breaker {
         };
         if f64::from(bad) / f64::from(probes) >= rate {
             self.trip(now_ns, grows, rule);
-            return Verdict::Opened;
+            return ProbeResult::Opened;
         }
         if ended >= probes {
             self.close();
-            return Verdict::Closed;
+            return ProbeResult::Closed;
         }
-        self.state = State::Half { given, ended, bad };
-        Verdict::Undecided
+        self.state = BreakerState::Half { given, ended, bad };
+        ProbeResult::Undecided
     }
 
     /// Another process's probes have failed: it waits this long, ns.
     pub fn probes_failed(&mut self, now_ns: u64, open_ns: u64, rule: &Rule) {
         let until_ns = match self.state {
-            State::Open { until_ns } => until_ns,
-            State::Half { given: 0, .. } => now_ns,
+            BreakerState::Open { until_ns } => until_ns,
+            BreakerState::Half { given: 0, .. } => now_ns,
             _ => return,
         };
         let open_ns = open_ns.min(rule.open_most_ns);
         // As often as it has taken the other one to wait for so long; what chance adds there is no further time.
         loop {
             let [this, next] = [self.times, self.times + 1]
-                .map(|times| grown(rule.open_ns, rule.open_most_ns, times, rule));
+                .map(|times| grow(rule.open_ns, rule.open_most_ns, times, rule));
             if this as f64 * (1.0 + JITTER) >= open_ns as f64 || next <= this {
                 break;
             }
             self.times += 1;
         }
         self.by_slow = false;
-        let later = now_ns.saturating_add(self.jittered(open_ns, rule));
-        self.state = State::Open {
+        let later = now_ns.saturating_add(self.jitter(open_ns, rule));
+        self.state = BreakerState::Open {
             until_ns: until_ns.max(later),
         };
     }
@@ -292,7 +292,7 @@ impl Breaker {
         if self.by_slow || rule.probe_limit_ns == 0 {
             return 0;
         }
-        grown(rule.probe_limit_ns, u64::MAX, self.times, rule).max(2 * usual_ns)
+        grow(rule.probe_limit_ns, u64::MAX, self.times, rule).max(2 * usual_ns)
     }
 
     /// A call is judged now: learns how rare they are, and empties a window that is too old for that.
@@ -315,14 +315,14 @@ impl Breaker {
         self.times = self.times.max(1) + u32::from(grows && self.times > 0);
         self.turn += 1;
         self.late = 0;
-        let open_ns = grown(rule.open_ns, rule.open_most_ns, self.times, rule);
-        self.state = State::Open {
-            until_ns: now_ns.saturating_add(self.jittered(open_ns, rule)),
+        let open_ns = grow(rule.open_ns, rule.open_most_ns, self.times, rule);
+        self.state = BreakerState::Open {
+            until_ns: now_ns.saturating_add(self.jitter(open_ns, rule)),
         };
     }
 
     /// An open time and what chance adds to it, ns.
-    fn jittered(&self, open_ns: u64, rule: &Rule) -> u64 {
+    fn jitter(&self, open_ns: u64, rule: &Rule) -> u64 {
         let more = match rule.seed {
             0 => 0.0,
             seed => JITTER * chance(seed.wrapping_add(self.turn)),
@@ -331,7 +331,7 @@ impl Breaker {
     }
 
     fn close(&mut self) {
-        self.state = State::Closed;
+        self.state = BreakerState::Closed;
         self.since_closed = 0;
         self.recent = 0;
         self.empty();
@@ -353,7 +353,7 @@ fn chance(number: u64) -> f64 {
 }
 
 /// `first_ns` multiplied by the growth for each time after the first, at most `most_ns`.
-fn grown(first_ns: u64, most_ns: u64, times: u32, rule: &Rule) -> u64 {
+fn grow(first_ns: u64, most_ns: u64, times: u32, rule: &Rule) -> u64 {
     let growth = rule.open_growth.max(1.0);
     let mut grown = first_ns.min(most_ns) as f64;
     // After 64 doublings everything is at its most.

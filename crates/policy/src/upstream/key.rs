@@ -1,12 +1,12 @@
 //! What is known of one key.
 
-use super::breaker::{Breaker, State};
-use super::held::{Holding, Why};
-use super::lately::Share;
+use super::breaker::{Breaker, BreakerState};
+use super::delay_reasons::{DelayReason, DelaySums};
 use super::limit::{Limiter, SLACK_NS};
-use super::ready::{needed, Standing};
+use super::ready::{slots_needed, Standing};
+use super::recent_outcomes::KeyShare;
+use super::round_robin::RoundPosition;
 use super::rule::{Outcome, Rule};
-use super::turns::Turn;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call below this is never slow, ns: our own process adds as much when it is busy. Arbitrary.
@@ -44,7 +44,7 @@ pub(super) struct Key {
     pub limiter: Limiter,
     /// Usual latency that is assumed until its own is known, ns; 0 = none.
     pub presumed_ns: u64,
-    pub turn: Turn,
+    pub turn: RoundPosition,
     /// Order by arrival.
     pub parked: BTreeMap<u64, u64>,
     pub parked_bytes: u64,
@@ -59,11 +59,11 @@ pub(super) struct Key {
     pub strange: bool,
     pub answered_ns: u64,
     /// Stands in the queue of those that have answered lately.
-    pub lately: bool,
+    pub is_recent: bool,
     /// Stands among those that may have too much parked.
     pub over: bool,
-    pub share: Share,
-    pub holding: Holding,
+    pub share: KeyShare,
+    pub holding: DelaySums,
     pub places: Places,
     pub counts: Counts,
 }
@@ -117,9 +117,9 @@ impl Key {
     }
 
     /// Calls that may be in progress at once, breaker and limit taken together; at least one.
-    pub fn allowed(&self, rule: &Rule) -> u32 {
+    pub fn allowed_calls(&self, rule: &Rule) -> u32 {
         match self.breaker.state() {
-            State::Closed if !self.breaker.forced() => self.limit(rule).max(1),
+            BreakerState::Closed if !self.breaker.is_forced() => self.limit(rule).max(1),
             _ => 1,
         }
     }
@@ -143,21 +143,23 @@ impl Key {
                 .then(|| self.parked.last_key_value().map(|(&arrival, _)| arrival))
                 .flatten(),
             timer: match state {
-                State::Open { until_ns } if !empty && !self.breaker.forced() => Some(until_ns),
+                BreakerState::Open { until_ns } if !empty && !self.breaker.is_forced() => {
+                    Some(until_ns)
+                }
                 _ => None,
             },
             longest: (!empty).then(|| (self.drain_ns(parked, rule), parked)),
             biggest: (!empty).then_some(self.parked_bytes),
-            idle: (empty && self.running == 0 && self.rule.is_none() && !self.breaker.forced())
+            idle: (empty && self.running == 0 && self.rule.is_none() && !self.breaker.is_forced())
                 .then(|| self.places.idle.unwrap_or(now_ns)),
         }
     }
 
     /// What it adds to the sums over keys.
-    pub fn share(&self, general: &Rule) -> Share {
+    pub fn share(&self, general: &Rule) -> KeyShare {
         let promised = self.rule.is_some();
-        Share {
-            counts: self.lately || promised,
+        KeyShare {
+            counts: self.is_recent || promised,
             ill: self.breaker.ill() || self.limiter.slow(),
             owed: self
                 .rule(general)
@@ -180,14 +182,14 @@ impl Key {
     }
 
     /// What keeps its orders from being begun, if it has any.
-    pub fn why(&self, general: &Rule) -> Why {
+    pub fn why(&self, general: &Rule) -> DelayReason {
         let rule = self.rule(general);
         if !self.breaker.allows(rule) {
-            Why::Breaker
+            DelayReason::Breaker
         } else if self.standing(rule).is_none() {
-            Why::Limit
+            DelayReason::Limit
         } else {
-            Why::Slots
+            DelayReason::Slots
         }
     }
 
@@ -199,7 +201,7 @@ impl Key {
         let need = if self.breaker.probes() {
             0
         } else if self.running < self.limit(rule) {
-            needed(self.running, rule.least, rule.most_frac)
+            slots_needed(self.running, rule.least, rule.most_frac)
         } else {
             return None;
         };
@@ -208,7 +210,7 @@ impl Key {
 
     /// How long orders wait beyond those that fill the key's limit once, ns.
     fn drain_ns(&self, parked: u64, rule: &Rule) -> u64 {
-        let allowed = u64::from(self.allowed(rule));
+        let allowed = u64::from(self.allowed_calls(rule));
         let beyond = parked.saturating_sub(allowed);
         beyond.saturating_mul(self.limiter.usual_ns().max(1)) / allowed
     }

@@ -96,7 +96,7 @@ impl Limiter {
     }
 
     /// A call succeeded. `common`: most keys are slower than usual, so the reason is not this upstream.
-    pub fn succeeded(
+    pub fn note_success(
         &mut self,
         now_ns: u64,
         began_ns: u64,
@@ -111,7 +111,7 @@ impl Limiter {
         let took_us = now_ns.saturating_sub(began_ns) / 1_000;
         self.samples_us[self.taken as usize] = u32::try_from(took_us).unwrap_or(u32::MAX);
         self.taken += 1;
-        if self.taken < self.wanted() {
+        if self.taken < self.wanted_limit() {
             return;
         }
         let taken = &mut self.samples_us[..self.taken as usize];
@@ -123,7 +123,14 @@ impl Limiter {
     }
 
     /// A call met its time limit or was refused for want of capacity: one cut for those already in progress.
-    pub fn dropped(&mut self, now_ns: u64, began_ns: u64, running: u32, common: bool, rule: &Rule) {
+    pub fn note_drop(
+        &mut self,
+        now_ns: u64,
+        began_ns: u64,
+        running: u32,
+        common: bool,
+        rule: &Rule,
+    ) {
         if began_ns < self.opened_ns || common {
             return;
         }
@@ -134,7 +141,7 @@ impl Limiter {
     }
 
     /// The breaker closed after probes of this median latency, ns: they are the usual one, since nothing else ran.
-    pub fn probed(&mut self, now_ns: u64, median_ns: u64, rule: &Rule) {
+    pub fn note_probes(&mut self, now_ns: u64, median_ns: u64, rule: &Rule) {
         if self.usual_ns == 0 || median_ns > 2 * self.usual_ns + SLACK_NS {
             self.learn(median_ns);
         }
@@ -146,7 +153,7 @@ impl Limiter {
         self.open(now_ns, 0);
     }
 
-    fn wanted(&self) -> u32 {
+    fn wanted_limit(&self) -> u32 {
         if self.usual_ns == 0 {
             ROUND_LEAST
         } else {
@@ -176,7 +183,7 @@ impl Limiter {
             self.held = 0;
             self.learn_slowly(median_ns);
         } else if let Some(trial) = self.trial {
-            self.tried(trial, median_ns, rule);
+            self.conclude_trial(trial, median_ns, rule);
         } else if !used {
             // It has handled as many calls before at the usual latency: the load is not the reason.
             self.held = 0;
@@ -205,7 +212,7 @@ impl Limiter {
         }
     }
 
-    fn tried(&mut self, trial: Trial, median_ns: u64, rule: &Rule) {
+    fn conclude_trial(&mut self, trial: Trial, median_ns: u64, rule: &Rule) {
         let floor = least(rule).max(trial.from / 4);
         if median_ns <= trial.before_ns / 5 * 3 {
             self.trial = None;

@@ -2,8 +2,8 @@
 //!
 //! An order that has arrived is parked without a thread. [`Upstreams::next`] gives the one to begin, as long as slots are
 //! free and a key may: its [`limit`], its [`breaker`] and its share of the slots ([`ready`]) permit it, and its turn
-//! ([`turns`]) is the earliest of those. A key that may not begin hides no other. Nothing here fails an order: what must
-//! leave is named ([`Upstreams::surplus`], [`Upstreams::expired`]), and the shell brings it elsewhere.
+//! ([`round_robin`]) is the earliest of those. A key that may not begin hides no other. Nothing here fails an order: what must
+//! leave is named ([`Upstreams::surplus`], [`Upstreams::take_expired`]), and the shell brings it elsewhere.
 //!
 //! Keys that have never answered are strangers: as long as there are others, they have together a tenth of the turns and of
 //! the slots, or one key's, whichever is more. So a thousand new keys (or a wrong key function) take a tenth from the
@@ -14,27 +14,27 @@
 //! One owner at a time calls it. Cost of each call: O(log keys + log parked).
 
 mod breaker;
-mod held;
-mod judging;
+mod call_outcome;
+mod delay_reasons;
 mod key;
-mod known;
-mod lately;
+mod key_status;
+mod key_table;
 mod limit;
-mod look;
 mod parked;
 mod ready;
+mod recent_outcomes;
+mod round_robin;
 mod rule;
-mod turns;
 
-pub use breaker::{Breaker, State, Verdict};
-pub use held::Held;
+pub use breaker::{Breaker, BreakerState, ProbeResult};
+pub use delay_reasons::Delays;
 pub use key::Counts;
-pub use lately::{Lately, Share, LATELY_NS};
+pub use key_status::{KeyStatus, Totals};
 pub use limit::Limiter;
-pub use look::{KeyLook, Totals};
-pub use ready::{needed, Ready, Standing};
+pub use ready::{slots_needed, Ready, Standing};
+pub use recent_outcomes::{KeyShare, RecentOutcomes, LATELY_NS};
+pub use round_robin::{RoundPosition, QUANTUM_NS};
 pub use rule::{Outcome, Rule};
-pub use turns::{Turn, QUANTUM_NS};
 
 use key::Key;
 use std::collections::{BTreeSet, HashMap};
@@ -53,7 +53,7 @@ pub struct Start<'a> {
     /// How long it may take, ns; 0 = as long as any.
     pub time_limit_ns: u64,
     /// How long it was parked, by what held it back.
-    pub held: Held,
+    pub held: Delays,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ struct Order {
     /// When it has been parked for too long; `u64::MAX` = never.
     leaves_ns: u64,
     /// Its key's sums when it arrived.
-    held: Held,
+    held: Delays,
     /// None while it is parked.
     call: Option<Call>,
 }
@@ -113,8 +113,8 @@ pub struct Upstreams {
     /// Strangers that could begin a call, by calls in progress and place; and by arrival of their newest order.
     strange: BTreeSet<((u32, u64), u32)>,
     newest: BTreeSet<(u64, u32)>,
-    strangers: Turn,
-    lately: Lately,
+    strangers: RoundPosition,
+    recent: RecentOutcomes,
     /// Parked orders by when they have been parked for too long, and by deadline.
     ages: BTreeSet<(u64, u64)>,
     deadlines: BTreeSet<(u64, u64)>,
@@ -146,8 +146,8 @@ impl Upstreams {
             idle: BTreeSet::new(),
             strange: BTreeSet::new(),
             newest: BTreeSet::new(),
-            strangers: Turn::new(0, 0, 1),
-            lately: Lately::default(),
+            strangers: RoundPosition::new(0, 0, 1),
+            recent: RecentOutcomes::default(),
             ages: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             over: Vec::new(),
@@ -177,7 +177,7 @@ impl Upstreams {
         if key.parked.is_empty() {
             key.turn.rejoin(self.round, place, rule.weight);
         }
-        if key.strange() && self.lately.strange_parked() == 0 {
+        if key.strange() && self.recent.strange_parked() == 0 {
             self.strangers.rejoin(self.round, place, self.rule.weight);
         }
         key.parked.insert(self.arrivals, order);
@@ -257,7 +257,7 @@ impl Upstreams {
     }
 
     /// Takes note that a call has ended. False: no such call is in progress.
-    pub fn ended(&mut self, order: u64, now_ns: u64, outcome: Outcome) -> bool {
+    pub fn end(&mut self, order: u64, now_ns: u64, outcome: Outcome) -> bool {
         self.pass(now_ns);
         let Some((Order { key: number, .. }, call)) = self
             .orders
@@ -269,7 +269,7 @@ impl Upstreams {
         self.orders.remove(&order);
         self.running -= 1;
         let took_ns = now_ns.saturating_sub(call.began_ns);
-        let (place, round, common) = (self.next_place(), self.round, self.lately.common());
+        let (place, round, common) = (self.next_place(), self.round, self.recent.common());
         let key = &mut self.keys[number as usize];
         let weight = key.rule(&self.rule).weight;
         key.running -= 1;
@@ -290,7 +290,7 @@ impl Upstreams {
                 key.breaker.probe_cancelled(turn);
             }
         } else {
-            self.answered(number, now_ns);
+            self.note_answer(number, now_ns);
             self.judge(number, now_ns, call, took_ns, outcome, common);
         }
         self.settle(number, now_ns);
@@ -321,15 +321,15 @@ impl Upstreams {
                 self.expired.push(order);
             }
         }
-        while let Some((number, generation)) = self.lately.pop_old(now_ns) {
+        while let Some((number, generation)) = self.recent.pop_old(now_ns) {
             let key = &mut self.keys[number as usize];
-            if key.generation != generation || !key.lately {
+            if key.generation != generation || !key.is_recent {
                 continue;
             }
             if now_ns.saturating_sub(key.answered_ns) <= LATELY_NS {
-                self.lately.push(key.answered_ns, number, generation);
+                self.recent.push(key.answered_ns, number, generation);
             } else {
-                key.lately = false;
+                key.is_recent = false;
                 self.share(number);
             }
         }
@@ -411,16 +411,16 @@ impl Upstreams {
 
     /// The key that begins next: of the known ones that may, and of the strangers together, whose turn is first.
     fn first(&self, free: u32) -> Option<u32> {
-        let room = free.saturating_sub(self.lately.reserved(self.slots));
+        let room = free.saturating_sub(self.recent.reserved_slots(self.slots));
         let known = self.ready.first(room);
         let stranger = self.strange.first().filter(|&&((own, _), _)| {
-            let most_frac = if self.lately.any() {
+            let most_frac = if self.recent.any() {
                 self.rule.most_frac
             } else {
                 1.0
             };
-            let running = (self.lately.strange_running() + own) / self.strangers_weight();
-            needed(running, self.rule.least, most_frac).max(1) <= room
+            let running = (self.recent.strange_running() + own) / self.strangers_weight();
+            slots_needed(running, self.rule.least, most_frac).max(1) <= room
         });
         match (known, stranger) {
             (Some((round, place, known)), Some(&(_, stranger))) => {

@@ -45,7 +45,7 @@ impl Upstreams {
     }
 
     /// Takes out the orders whose deadline has passed while they were parked: they are never begun.
-    pub fn expired(&mut self, now_ns: u64) -> Vec<u64> {
+    pub fn take_expired(&mut self, now_ns: u64) -> Vec<u64> {
         self.pass(now_ns);
         std::mem::take(&mut self.expired)
     }
@@ -89,7 +89,7 @@ impl Upstreams {
 
     /// The key that the next order goes back from when there are too many of all.
     pub(super) fn longest(&self) -> Option<u32> {
-        if self.lately.strange_parked() * 2 > self.rule.all_parked_most {
+        if self.recent.strange_parked() * 2 > self.rule.all_parked_most {
             return self.newest.last().map(|&(_, key)| key);
         }
         self.longest.last().map(|&(_, key)| key)

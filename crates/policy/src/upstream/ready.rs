@@ -1,6 +1,6 @@
 //! The keys that could begin a call, by how many free slots they need for it, then by turn.
 //!
-//! What a key needs follows from its calls in progress (see [`needed`]), so that a change of the free slots moves no key:
+//! What a key needs follows from its calls in progress (see [`slots_needed`]), so that a change of the free slots moves no key:
 //! `first` looks at one entry for each distinct need within the free slots, and there are at most about
 //! the root of twice the slots of those.
 
@@ -59,7 +59,7 @@ impl Ready {
 /// times as many calls in progress as slots are free: alone it ends at the share `most`, two such keys at a third each
 /// for one half, and however many there are, some slots stay free for those that want few. This is the dynamic threshold
 /// of shared switch buffers (Choudhury and Hahne, 1998).
-pub fn needed(running: u32, least: u32, most_frac: f64) -> u32 {
+pub fn slots_needed(running: u32, least: u32, most_frac: f64) -> u32 {
     if running < least {
         return 0;
     }

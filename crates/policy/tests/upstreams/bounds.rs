@@ -56,7 +56,7 @@ fn of_too_many_in_all_the_longest_queues_are_shortened_evenly() {
         upstreams.arrive(order, key, 0, 1, 0);
         assert!(upstreams.next(0).is_some());
         // d takes ten times as long.
-        upstreams.ended(order, if key == "d" { S } else { 100 * MS }, Outcome::Ok);
+        upstreams.end(order, if key == "d" { S } else { 100 * MS }, Outcome::Ok);
     }
     for order in 0..32 {
         upstreams.arrive(
@@ -86,10 +86,10 @@ fn an_order_past_its_deadline_is_never_begun() {
     assert_eq!(upstreams.wake_ns(0), Some(5 * S));
     assert_eq!(upstreams.next(5 * S).map(|start| start.order), Some(2));
     assert_eq!(upstreams.wake_ns(5 * S), Some(5 * S));
-    assert_eq!(upstreams.expired(5 * S), [1]);
+    assert_eq!(upstreams.take_expired(5 * S), [1]);
     assert_eq!(upstreams.next(5 * S).map(|start| start.order), Some(3));
     assert!(
-        upstreams.expired(20 * S).is_empty(),
+        upstreams.take_expired(20 * S).is_empty(),
         "a call in progress is the shell's to end"
     );
 }
@@ -102,7 +102,7 @@ fn what_is_parked_can_be_taken_out_and_all_of_it_at_once() {
     assert!(upstreams.withdraw(3, 10));
     assert_eq!(upstreams.drain(10), [2, 4]);
     assert_eq!(upstreams.totals().parked, 0);
-    assert!(upstreams.ended(1, 20, Outcome::Ok));
+    assert!(upstreams.end(1, 20, Outcome::Ok));
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn a_key_with_a_rule_or_an_order_or_opened_by_hand_is_not_forgotten() {
     upstreams.arrive(1, "busy", 0, 1, 0);
     upstreams.arrive(2, "done", 0, 1, 0);
     while upstreams.next(0).is_some() {}
-    upstreams.ended(2, S, Outcome::Ok);
-    upstreams.expired(1_000 * S);
+    upstreams.end(2, S, Outcome::Ok);
+    upstreams.take_expired(1_000 * S);
     let known: Vec<String> = upstreams.look().into_iter().map(|look| look.key).collect();
     assert_eq!(known, ["busy", "by-hand", "ruled"]);
 }
@@ -158,6 +158,6 @@ fn an_order_is_begun_once_and_ended_once() {
     assert_eq!((start.order, start.key, start.probe), (1, "a", false));
     assert!(!upstreams.arrive(1, "b", MS, 10, 0));
     assert!(upstreams.next(MS).is_none());
-    assert!(upstreams.ended(1, 2 * MS, Outcome::Ok));
-    assert!(!upstreams.ended(1, 2 * MS, Outcome::Ok));
+    assert!(upstreams.end(1, 2 * MS, Outcome::Ok));
+    assert!(!upstreams.end(1, 2 * MS, Outcome::Ok));
 }

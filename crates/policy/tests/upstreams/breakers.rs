@@ -1,7 +1,7 @@
 //! When a key's calls are held back.
 
 use crate::world::{healthy_latencies, nine_healthy, World, MS, S};
-use greenlane_policy::upstream::{Held, Outcome, Rule, Upstreams};
+use greenlane_policy::upstream::{Delays, Outcome, Rule, Upstreams};
 
 fn failing(from_ns: u64, until_ns: u64) -> impl FnMut(u64, u32) -> (u64, Outcome) {
     move |now, _| {
@@ -21,7 +21,7 @@ fn open_with_fifty_waiting(outcome: Outcome) -> Upstreams {
         assert!(upstreams.next(0).is_some());
     }
     for order in 0..10 {
-        upstreams.ended(order, MS, outcome);
+        upstreams.end(order, MS, outcome);
     }
     for order in 100..150 {
         upstreams.arrive(order, "m", 2 * MS, 0, 0);
@@ -45,10 +45,10 @@ fn open_parks_and_half_open_lets_exactly_three_of_fifty_through() {
     assert!(upstreams.next(wake + 4 * S).is_none());
     assert_eq!(upstreams.look()[0].parked, 47);
     // Two end well: not all have. The third does, too: closed.
-    upstreams.ended(100, wake + 300 * MS, Outcome::Ok);
-    upstreams.ended(101, wake + 300 * MS, Outcome::Ok);
+    upstreams.end(100, wake + 300 * MS, Outcome::Ok);
+    upstreams.end(101, wake + 300 * MS, Outcome::Ok);
     assert!(upstreams.next(wake + 300 * MS).is_none());
-    upstreams.ended(102, wake + 300 * MS, Outcome::Ok);
+    upstreams.end(102, wake + 300 * MS, Outcome::Ok);
     let start = upstreams.next(wake + 300 * MS).unwrap();
     assert!(!start.probe);
 }
@@ -59,7 +59,7 @@ fn a_probe_that_says_nothing_is_given_again() {
     let wake = upstreams.wake_ns(5 * S).unwrap();
     (0..3).for_each(|_| assert!(upstreams.next(wake).is_some()));
     assert!(upstreams.next(wake).is_none());
-    upstreams.ended(101, wake, Outcome::Cancelled);
+    upstreams.end(101, wake, Outcome::Cancelled);
     assert_eq!(upstreams.next(wake).unwrap().order, 103);
     assert!(upstreams.next(wake).is_none());
 }
@@ -78,7 +78,7 @@ fn while_probes_fail_it_is_open_for_longer_and_probes_have_longer() {
         }
         seen.push((open / S, probes.len(), probes[0].1));
         for (order, _) in probes {
-            upstreams.ended(order, now, Outcome::TimedOut);
+            upstreams.end(order, now, Outcome::TimedOut);
         }
     }
     // Two of three decide; the third no longer counts.
@@ -247,21 +247,21 @@ fn an_order_knows_how_long_breaker_limit_and_slots_kept_it_parked() {
     let mut upstreams = Upstreams::new(2, rule);
     for order in 0..2 {
         upstreams.arrive(order, "m", 0, 0, 0);
-        assert_eq!(upstreams.next(0).unwrap().held, Held::default());
+        assert_eq!(upstreams.next(0).unwrap().held, Delays::default());
     }
     upstreams.arrive(2, "m", 10 * MS, 0, 0); // the limit
     assert!(upstreams.next(10 * MS).is_none());
     upstreams.open("m", 30 * MS); // the breaker, by hand
-    upstreams.ended(0, 40 * MS, Outcome::Ok);
+    upstreams.end(0, 40 * MS, Outcome::Ok);
     upstreams.arrive(3, "n", 50 * MS, 0, 0);
     assert_eq!(upstreams.next(50 * MS).unwrap().order, 3);
     upstreams.close("m", 70 * MS); // now nothing but the slots, which its neighbour and another key have
     assert!(upstreams.next(75 * MS).is_none());
-    upstreams.ended(1, 80 * MS, Outcome::Ok);
+    upstreams.end(1, 80 * MS, Outcome::Ok);
     let held = upstreams.next(80 * MS).unwrap().held;
     assert_eq!(
         held,
-        Held {
+        Delays {
             breaker_ns: 40 * MS,
             limit_ns: 20 * MS,
             slots_ns: 10 * MS
@@ -280,7 +280,7 @@ fn calls_until_open(
         *now += gap_ns;
         upstreams.arrive(*now, "m", *now, 0, 0);
         assert_eq!(upstreams.next(*now).unwrap().order, *now);
-        upstreams.ended(*now, *now + MS, Outcome::Failed);
+        upstreams.end(*now, *now + MS, Outcome::Failed);
         if upstreams.look()[0].breaker == "open" {
             return Some(call);
         }
@@ -346,7 +346,7 @@ fn after_the_failed_probes_of_another_process_it_waits_as_long_and_a_little_long
         assert!(upstreams.next(0).is_some());
     }
     for order in 0..10 {
-        upstreams.ended(order, MS, Outcome::Failed);
+        upstreams.end(order, MS, Outcome::Failed);
     }
     upstreams.arrive(100, "m", 2 * MS, 0, 0);
     upstreams.probes_failed("m", 4 * S, 10 * S);
@@ -362,7 +362,7 @@ fn after_the_failed_probes_of_another_process_it_waits_as_long_and_a_little_long
     }
     while let Some(start) = upstreams.next(wake) {
         let order = start.order;
-        upstreams.ended(order, wake, Outcome::Failed);
+        upstreams.end(order, wake, Outcome::Failed);
     }
     let open = upstreams.look_at("m").unwrap().open_until_ns - wake;
     assert!((20 * S..24 * S).contains(&open));
@@ -388,7 +388,7 @@ fn a_call_that_waits_elsewhere_is_not_slow_until_it_begins() {
     for order in 0..9 {
         call(&mut upstreams, order, order * S);
         upstreams.began(order, order * S + 500 * MS, true);
-        upstreams.ended(order, order * S + 600 * MS, Outcome::Ok);
+        upstreams.end(order, order * S + 600 * MS, Outcome::Ok);
     }
     assert_eq!(upstreams.look_at("m").unwrap().usual_ns, 100 * MS);
     // Of these, one counts: it has begun, and it hangs.

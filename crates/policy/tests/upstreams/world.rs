@@ -1,6 +1,6 @@
 //! Merchants, orders and a clock that jumps, around the real `Upstreams`.
 
-use greenlane_policy::upstream::{KeyLook, Outcome, Rule, Upstreams};
+use greenlane_policy::upstream::{KeyStatus, Outcome, Rule, Upstreams};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
@@ -115,7 +115,7 @@ impl World {
         self.now_ns = until_ns;
     }
 
-    pub fn look(&self, key: &str) -> KeyLook {
+    pub fn look(&self, key: &str) -> KeyStatus {
         let look = self.upstreams.look();
         look.into_iter().find(|look| look.key == key).unwrap()
     }
@@ -197,7 +197,7 @@ impl World {
     fn end(&mut self, order: u64) {
         let Call { merchant, outcome } = self.calls.remove(&order).unwrap();
         *self.running.get_mut(&merchant).unwrap() -= 1;
-        assert!(self.upstreams.ended(order, self.now_ns, outcome));
+        assert!(self.upstreams.end(order, self.now_ns, outcome));
         if outcome == Outcome::Ok {
             self.done.push(Done {
                 merchant,

@@ -3,12 +3,12 @@
 //! To whom looks at it (a loop in debug mode, a handle's `repr`) it is as good as the callback: attributes are the
 //! callback's, it is equal to it, `__wrapped__` is the callback.
 
-use super::here::{here, Cause, Source};
+use super::current_loop::{current_loop, Cause, Source};
 use super::steps;
 use super::task::Task;
-use crate::strand;
 use crate::switch::on;
-use crate::types::{self, kept, slot};
+use crate::thread_state;
+use crate::types::{self, new_reference, slot};
 use greenlane_process::clock;
 use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
@@ -105,7 +105,7 @@ unsafe fn new(
             return ptr::null_mut();
         }
         (&raw mut (*made).vectorcall).write(Some(run));
-        (&raw mut (*made).callback).write(kept(callback));
+        (&raw mut (*made).callback).write(new_reference(callback));
         (&raw mut (*made).task).write(task);
         (&raw mut (*made).cause).write(cause);
         ffi::PyObject_GC_Track(made.cast());
@@ -124,7 +124,7 @@ unsafe extern "C" fn run_step(
         let this = &*this.cast::<Callback>();
         let task = this.task;
         let unit = (*task).unit.get();
-        let begins = here();
+        let begins = current_loop();
         if !on() || !begins.running.is_null() {
             // Nothing is recorded, or a loop runs within a step.
             (*unit).left_ns = 0;
@@ -134,21 +134,21 @@ unsafe extern "C" fn run_step(
         }
         let now_ns = clock::monotonic_ns();
         begins.mind(now_ns);
-        strand::resume(unit, now_ns);
+        thread_state::resume(unit, now_ns);
         begins.running = task;
         let before = begins.cause.replace(steps::cause_of(&*unit));
         let result = ffi::PyObject_Vectorcall(this.callback, args, nargsf, kwnames);
         (*task).has_stepped.set(true);
-        let ends = here();
+        let ends = current_loop();
         ends.running = ptr::null();
         ends.cause = before;
         let again = mem::take(&mut ends.again);
         if !on() {
-            strand::forget(unit);
+            thread_state::forget(unit);
             return result;
         }
         let now_ns = clock::monotonic_ns();
-        strand::suspend(unit, now_ns);
+        thread_state::suspend(unit, now_ns);
         if again {
             steps::ready(&mut *unit, Cause::at(Source::Task, (*unit).job, now_ns));
         }
@@ -199,13 +199,13 @@ unsafe fn with_cause(
         if !on() {
             return ffi::PyObject_Vectorcall(callback, args, nargsf, kwnames);
         }
-        let begins = here();
+        let begins = current_loop();
         if !begins.is_loop {
             begins.mind(clock::monotonic_ns());
         }
         let before = begins.cause.replace(cause);
         let result = ffi::PyObject_Vectorcall(callback, args, nargsf, kwnames);
-        here().cause = before;
+        current_loop().cause = before;
         result
     }
 }
@@ -245,7 +245,7 @@ unsafe extern "C" fn traverse(
 unsafe extern "C" fn clear(this: *mut PyObject) -> c_int {
     unsafe {
         // It can no longer be called, except by a finalizer; then None keeps `run` right.
-        let none = kept(ffi::Py_None());
+        let none = new_reference(ffi::Py_None());
         ffi::Py_XDECREF(mem::replace(&mut (*this.cast::<Callback>()).callback, none));
     }
     0

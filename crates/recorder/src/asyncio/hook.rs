@@ -1,9 +1,9 @@
 //! Sees the calls of a loop's method that takes a callback, and puts ours around that.
 
 use super::callback;
-use super::here::{here, Cause, Source};
+use super::current_loop::{current_loop, Cause, Source};
 use super::steps;
-use crate::lead;
+use crate::method_hook;
 use crate::switch::on;
 use greenlane_methods::call::{Call, Shape};
 use greenlane_methods::table::Rule;
@@ -27,7 +27,7 @@ impl Rule for Hook {
         true
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut PyObject {
         // SAFETY: as the caller says; the list is held by us.
         unsafe {
             let result = match on() && ffi::PyList_Size(self.silent.as_ptr()) == 0 {
@@ -57,7 +57,7 @@ pub fn make<'py>(
         "call_soon_threadsafe" => call_soon_threadsafe,
         "call_at" => call_at,
         "call_later" => call_later,
-        "create_task" => created,
+        "create_task" => create_task,
         _ => {
             return Err(PyValueError::new_err(format!(
             "name={name:?}, expected call_soon, call_soon_threadsafe, call_at, call_later or create_task"
@@ -66,7 +66,7 @@ pub fn make<'py>(
     };
     callback::prepare(original.py())?;
     let silent = silent.unbind();
-    lead::make(original, Box::new(Hook { run, silent }))
+    method_hook::make(original, Box::new(Hook { run, silent }))
 }
 
 /// Calls the method with `ours`, which is given up, in the place of the argument at `place`.
@@ -109,26 +109,26 @@ unsafe fn call_soon(call: &Call<'_>) -> *mut PyObject {
         let Some(wanted) = call.argument(0, None) else {
             return call.pass();
         };
-        let here = here();
+        let current = current_loop();
         let Some((stepped, kind)) = steps::of(wanted) else {
             if !can_wrap(wanted) {
                 return call.pass();
             }
-            return pass_with(call, 0, callback::relay(wanted, here.why()));
+            return pass_with(call, 0, callback::relay(wanted, current.why()));
         };
         let context = || {
             let given = call.argument(usize::MAX, Some(c"context"));
             given.unwrap_or(ptr::null_mut())
         };
-        let Some(met) = steps::see(here, stepped, kind, context) else {
+        let Some(met) = steps::see(current, stepped, kind, context) else {
             return call.pass();
         };
-        if ptr::eq(here.running, &*met) {
-            here.again = true;
+        if ptr::eq(current.running, &*met) {
+            current.again = true;
         } else {
             let unit = &mut *met.unit.get();
             if unit.ready_ns == 0 {
-                steps::ready(unit, here.why());
+                steps::ready(unit, current.why());
             }
         }
         pass_with(call, 0, callback::step(wanted, met))
@@ -140,11 +140,11 @@ unsafe fn call_soon_threadsafe(call: &Call<'_>) -> *mut PyObject {
     unsafe {
         match call.argument(0, None) {
             Some(wanted) if can_wrap(wanted) && steps::of(wanted).is_none() => {
-                let job = crate::strand::running().1;
+                let job = crate::thread_state::running().1;
                 let at_ns = clock::monotonic_ns();
-                if on() && !crate::strand::is_loop() {
-                    let unit = crate::strand::with_unit(|unit| unit.id).unwrap_or(0);
-                    crate::strand::emit(Event::Answer { at_ns, unit });
+                if on() && !crate::thread_state::is_loop() {
+                    let unit = crate::thread_state::with_unit(|unit| unit.id).unwrap_or(0);
+                    crate::thread_state::emit(Event::Answer { at_ns, unit });
                 }
                 let cause = Cause::at(Source::Thread, job, at_ns);
                 pass_with(call, 0, callback::relay(wanted, cause))
@@ -156,13 +156,13 @@ unsafe fn call_soon_threadsafe(call: &Call<'_>) -> *mut PyObject {
 
 /// asyncio's `loop.call_at(when, callback, *args, context=None)`; `when` is of the monotonic clock, s.
 unsafe fn call_at(call: &Call<'_>) -> *mut PyObject {
-    unsafe { timed(call, |when_s| (when_s * 1e9) as u64) }
+    unsafe { schedule_timer(call, |when_s| (when_s * 1e9) as u64) }
 }
 
 /// uvloop's `loop.call_later(delay, callback, *args, context=None)`; libuv counts in whole ms.
 unsafe fn call_later(call: &Call<'_>) -> *mut PyObject {
     unsafe {
-        timed(call, |delay_s| {
+        schedule_timer(call, |delay_s| {
             const MS: u64 = 1_000_000;
             let now_ns = clock::monotonic_ns();
             match (delay_s * 1e3).max(0.0).round_ties_even() as u64 {
@@ -173,7 +173,7 @@ unsafe fn call_later(call: &Call<'_>) -> *mut PyObject {
     }
 }
 
-unsafe fn timed(call: &Call<'_>, due_ns: impl FnOnce(f64) -> u64) -> *mut PyObject {
+unsafe fn schedule_timer(call: &Call<'_>, due_ns: impl FnOnce(f64) -> u64) -> *mut PyObject {
     unsafe {
         let (Some(when), Some(wanted)) = (call.argument(0, None), call.argument(1, None)) else {
             return call.pass();
@@ -187,18 +187,18 @@ unsafe fn timed(call: &Call<'_>, due_ns: impl FnOnce(f64) -> u64) -> *mut PyObje
         if !can_wrap(wanted) {
             return call.pass();
         }
-        let job = crate::strand::running().1;
+        let job = crate::thread_state::running().1;
         let cause = Cause::at(Source::Timer, job, due_ns(seconds).max(1));
         pass_with(call, 1, callback::timer(wanted, cause))
     }
 }
 
 /// `loop.create_task(coro, ...)`: nobody else is told that an eager task has been made.
-unsafe fn created(call: &Call<'_>) -> *mut PyObject {
+unsafe fn create_task(call: &Call<'_>) -> *mut PyObject {
     unsafe {
         let result = call.pass();
         if !result.is_null() {
-            steps::created(result);
+            steps::note_task(result);
         }
         result
     }

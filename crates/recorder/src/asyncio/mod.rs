@@ -6,7 +6,7 @@
 //! | [`callback`] | what it puts into the loop's queue: the callback, with the moment at which it became ready |
 //! | [`task`] | what is known of one task |
 //! | [`steps`] | which task a callback steps |
-//! | [`here`] | this thread's loop: what runs now, and why it runs |
+//! | [`current_loop`] | this thread's loop: what runs now, and why it runs |
 //!
 //! Why `call_soon` and not a proxy around each coroutine: CPython's C task puts its own step and its wake-up into the
 //! queue by calling the loop's method of that name, whatever the loop. So one place sees a task become ready (and who
@@ -19,14 +19,14 @@
 //! Everything here runs with the GIL of its loop's thread.
 
 mod callback;
-mod here;
+mod current_loop;
 mod hook;
 mod steps;
 mod task;
 
 use crate::names;
-use crate::strand;
 use crate::switch::on;
+use crate::thread_state;
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{Event, UnitKind, WaitKind};
@@ -63,12 +63,12 @@ impl Steps {
 
     #[staticmethod]
     fn entered() {
-        here::entered();
+        current_loop::enter_run();
     }
 
     #[staticmethod]
     fn left() {
-        here::left();
+        current_loop::leave_run();
     }
 
     #[staticmethod]
@@ -76,11 +76,11 @@ impl Steps {
         if !on() {
             return (0, "handler");
         }
-        let here = here::here();
+        let current = current_loop::current_loop();
         // SAFETY: a task that runs is alive.
-        let came = match unsafe { here.running.as_ref() } {
+        let came = match unsafe { current.running.as_ref() } {
             Some(task) if !task.has_stepped.get() => Some((task.arrival_ns, task.arrival_exact)),
-            _ => here.bytes_came(),
+            _ => current.bytes_came(),
         };
         match came {
             Some((0, _)) | None => (0, "handler"),
@@ -92,12 +92,12 @@ impl Steps {
     #[staticmethod]
     fn born_ns() -> u64 {
         // SAFETY: as in `arrival`.
-        unsafe { here::here().running.as_ref() }.map_or(0, |task| task.born_ns)
+        unsafe { current_loop::current_loop().running.as_ref() }.map_or(0, |task| task.born_ns)
     }
 
     #[staticmethod]
     fn in_task() -> bool {
-        !here::here().running.is_null()
+        !current_loop::current_loop().running.is_null()
     }
 
     #[staticmethod]
@@ -106,8 +106,8 @@ impl Steps {
             return;
         }
         // A unit of its own: the thread may have worked for the same job meanwhile.
-        let waiting = strand::new_unit(UnitKind::Task, names::text("waiting for a thread"));
-        strand::emit(Event::Wait {
+        let waiting = thread_state::new_unit(UnitKind::Task, names::text("waiting for a thread"));
+        thread_state::emit(Event::Wait {
             from_ns,
             to_ns: clock::monotonic_ns(),
             unit: waiting.id,

@@ -1,9 +1,9 @@
 //! Which task a callback steps.
 
-use super::here::{here, Cause, Here, Source};
+use super::current_loop::{current_loop, Cause, CurrentLoop, Source};
 use super::task::{target, Task};
 use crate::names;
-use crate::strand;
+use crate::thread_state;
 use crate::types;
 use greenlane_process::clock;
 use greenlane_recording_format::event::{Text, UnitKind, NO_JOB};
@@ -140,12 +140,12 @@ pub fn follow(variable: Bound<'_, PyAny>) {
 /// What is known of `task`; a new unit if nothing is. `context` gives what it runs in; null = unknown.
 #[inline]
 pub unsafe fn see(
-    here: &mut Here,
+    current: &mut CurrentLoop,
     task: *mut PyObject,
     kind: Kind,
     context: impl FnOnce() -> *mut PyObject,
 ) -> Option<Arc<Task>> {
-    match known(here, task) {
+    match find_task(current, task) {
         Some(known) => Some(Arc::clone(known)),
         None => unsafe { meet(task, kind, context()) },
     }
@@ -153,8 +153,9 @@ pub unsafe fn see(
 
 /// What is known of `task`; its address may have been another one's.
 #[inline]
-fn known(here: &Here, task: *mut PyObject) -> Option<&Arc<Task>> {
-    here.tasks
+fn find_task(current: &CurrentLoop, task: *mut PyObject) -> Option<&Arc<Task>> {
+    current
+        .tasks
         .get(&(task as usize))
         // SAFETY: the GIL is held.
         .filter(|known| unsafe { target(known.weak) } == task)
@@ -171,27 +172,27 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
         (weak, name_of(task))
     };
     // Python ran: what is here may have changed, so it is looked up again.
-    let here = here();
-    let job = match (kind, here.cause) {
+    let current = current_loop();
+    let job = match (kind, current.cause) {
         // Created by what runs now. A callback that was asked for by a job creates for that job.
-        (Kind::Step, Some(cause)) if here.running.is_null() => Some(cause.job),
+        (Kind::Step, Some(cause)) if current.running.is_null() => Some(cause.job),
         (Kind::Step, _) => None,
         (Kind::Eager, _) => Some(unsafe { job_in(context) }).filter(|&job| job != NO_JOB),
         // Created unseen: before we were installed.
         (Kind::Wakeup, _) => Some(unsafe { job_in(context) }),
     };
     let before =
-        job.and_then(|job| strand::with_unit(|unit| std::mem::replace(&mut unit.job, job)));
-    let mut unit = strand::new_unit(UnitKind::Task, name);
+        job.and_then(|job| thread_state::with_unit(|unit| std::mem::replace(&mut unit.job, job)));
+    let mut unit = thread_state::new_unit(UnitKind::Task, name);
     if let Some(before) = before {
-        strand::with_unit(|unit| unit.job = before);
+        thread_state::with_unit(|unit| unit.job = before);
     }
     let (mut born_ns, mut came) = (0, None);
     if kind != Kind::Wakeup {
         // It could have run from now on; an eager one waits from now on.
         born_ns = clock::monotonic_ns();
         unit.left_ns = born_ns;
-        came = here.bytes_came();
+        came = current.bytes_came();
     }
     if kind == Kind::Step {
         unit.known_ns = born_ns;
@@ -207,16 +208,16 @@ unsafe fn meet(task: *mut PyObject, kind: Kind, context: *mut PyObject) -> Optio
         has_stepped: Cell::new(kind != Kind::Step),
         unit: UnsafeCell::new(unit),
     });
-    here.tasks.insert(task as usize, Arc::clone(&met));
-    here.sweep();
+    current.tasks.insert(task as usize, Arc::clone(&met));
+    current.sweep();
     Some(met)
 }
 
 /// A task, or what a program's factory gives for one, has been made. Those that wait in the loop's queue are known; an
 /// eager one has run a step within its creator's, and if that has ended it, it needs nothing more.
-pub unsafe fn created(made: *mut PyObject) {
-    let here = here();
-    if !here.is_loop || here.running.is_null() || known(here, made).is_some() {
+pub unsafe fn note_task(made: *mut PyObject) {
+    let current = current_loop();
+    if !current.is_loop || current.running.is_null() || find_task(current, made).is_some() {
         return;
     }
     // Not `attach`: it panics at the interpreter's end, and C is above us.
@@ -239,13 +240,13 @@ pub unsafe fn created(made: *mut PyObject) {
         };
         // SAFETY: changed by this thread only.
         let job = unsafe { (*met.unit.get()).job };
-        if job != NO_JOB && job == unsafe { job_in(context) } && strand::running().1 == job {
+        if job != NO_JOB && job == unsafe { job_in(context) } && thread_state::running().1 == job {
             // A job that was opened in the eager step is not its creator's, unless that one runs it too.
             let own = VARIABLE.get(py).and_then(|variable| {
                 let value = variable.bind(py).call_method1("get", (NO_JOB,)).ok()?;
                 value.extract::<u64>().ok()
             });
-            strand::attach(own.unwrap_or(NO_JOB));
+            thread_state::attach(own.unwrap_or(NO_JOB));
         }
     });
 }
@@ -284,7 +285,7 @@ unsafe fn job_in(context: *mut PyObject) -> u64 {
 }
 
 /// Takes note that `unit` is ready, and what it has waited for.
-pub fn ready(unit: &mut strand::Unit, why: Cause) {
+pub fn ready(unit: &mut thread_state::Unit, why: Cause) {
     if unit.ready_ns != 0 {
         return;
     }
@@ -295,7 +296,7 @@ pub fn ready(unit: &mut strand::Unit, why: Cause) {
         Source::Task if why.job == unit.job => FUTURE,
         Source::Task => LOCK,
     };
-    strand::set_ready(
+    thread_state::set_ready(
         unit,
         why.known_ns,
         why.ready_ns,
@@ -304,7 +305,7 @@ pub fn ready(unit: &mut strand::Unit, why: Cause) {
 }
 
 /// Why others become ready while the task of `unit` runs.
-pub fn cause_of(unit: &strand::Unit) -> Cause {
+pub fn cause_of(unit: &thread_state::Unit) -> Cause {
     if unit.job == NO_JOB && unit.kind == SOCKET && unit.ready_ns != 0 {
         // A task of nobody that bytes woke up hands them on: a reader that serves many. Its reader's lateness is
         // lateness of whom it reads for.

@@ -1,6 +1,6 @@
 //! What is known of one task.
 
-use crate::strand::{forget, Unit};
+use crate::thread_state::{forget, Unit};
 use pyo3::ffi::{self, PyObject};
 use std::cell::{Cell, UnsafeCell};
 use std::ptr;

@@ -2,7 +2,7 @@
 //! (Rust's and abseil's locks). The GIL's are [`gil`]'s; others count as a driver's: they end when it has an answer.
 
 use super::originals::real;
-use super::redirected::{called, returned, wanted, Seen, DRIVER};
+use super::redirected::{begin_call, end_call, is_recorded, CallTime, DRIVER};
 use super::{gil, sockets, symbols, waking};
 use crate::switch::on;
 use greenlane_interpreter::gil::{is_condition, is_switched};
@@ -15,13 +15,13 @@ const FUTEX_FLAGS: c_long = 128 | 256;
 
 /// Calls `wait`, and says how long it was blocked.
 #[inline]
-unsafe fn timed<T: Copy + Into<i64>>(index: usize, wait: impl FnOnce() -> T) -> T {
-    if !wanted() {
+unsafe fn measure_wait<T: Copy + Into<i64>>(index: usize, wait: impl FnOnce() -> T) -> T {
+    if !is_recorded() {
         return wait();
     }
-    let from_ns = called();
+    let from_ns = begin_call();
     let result = wait();
-    returned(index, Seen::Blocked(DRIVER), from_ns, result.into());
+    end_call(index, CallTime::Blocked(DRIVER), from_ns, result.into());
     result
 }
 
@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
         if on() && is_condition(condition as usize) {
             return gil::wait_until(condition, mutex, until, real);
         }
-        timed(symbols::COND_TIMEDWAIT, || real(condition, mutex, until))
+        measure_wait(symbols::COND_TIMEDWAIT, || real(condition, mutex, until))
     }
 }
 
@@ -52,7 +52,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
         if on() && is_switched(condition as usize) {
             return gil::wait(condition, mutex, real);
         }
-        timed(symbols::COND_WAIT, || real(condition, mutex))
+        measure_wait(symbols::COND_WAIT, || real(condition, mutex))
     }
 }
 
@@ -63,7 +63,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_signal(condition: *mut pthread_cond
         let real: unsafe extern "C-unwind" fn(*mut pthread_cond_t) -> c_int =
             transmute(real(symbols::COND_SIGNAL));
         if is_condition(condition as usize) {
-            waking::released();
+            waking::note_release();
         }
         real(condition)
     }
@@ -84,7 +84,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
             clockid_t,
             *const timespec,
         ) -> c_int = transmute(real(symbols::COND_CLOCKWAIT));
-        timed(symbols::COND_CLOCKWAIT, || {
+        measure_wait(symbols::COND_CLOCKWAIT, || {
             real(condition, mutex, clock, until)
         })
     }
@@ -114,7 +114,7 @@ pub unsafe extern "C-unwind" fn syscall(
         match number {
             libc::SYS_close => sockets::closes(one as c_int),
             libc::SYS_futex if FUTEX_WAITS.contains(&(two & !FUTEX_FLAGS)) => {
-                return timed(symbols::SYSCALL, || {
+                return measure_wait(symbols::SYSCALL, || {
                     real(number, one, two, three, four, five, six)
                 });
             }

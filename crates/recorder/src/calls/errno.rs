@@ -11,7 +11,7 @@ impl Errno {
         Self(unsafe { *libc::__errno_location() })
     }
 
-    pub fn put_back(self) {
+    pub fn restore(self) {
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = self.0 }
     }

@@ -9,13 +9,13 @@
 
 use super::errno::Errno;
 use super::waking;
-use crate::{gil_waits, strand};
+use crate::{gil_waits, thread_state};
 use greenlane_interpreter::gil;
 use greenlane_process::clock;
 use libc::{c_int, pthread_cond_t, pthread_mutex_t, timespec};
 use std::cell::Cell;
 
-/// After so long the sampler asks for the GIL, instead of after a switch interval: see [`at_once`].
+/// After so long the sampler asks for the GIL, instead of after a switch interval: see [`take_immediately`].
 const ASKS_AFTER_NS: i64 = 50_000;
 /// A piece that begins later than this after the one before it is another wait.
 const SAME_NS: u64 = 1_000_000;
@@ -33,24 +33,24 @@ thread_local! {
     static PENDING: Cell<(u64, u64, bool)> = const { Cell::new((0, 0, false)) };
     static SAMPLER: Cell<bool> = const { Cell::new(false) };
     static AT_ONCE: Cell<bool> = const { Cell::new(false) };
-    static KEEPING: Cell<(Kept, Kept)> = const { Cell::new((NOBODY, NOBODY)) };
+    static KEEPING: Cell<(GilKeeper, GilKeeper)> = const { Cell::new((NOBODY, NOBODY)) };
 }
 
 /// Who had the GIL without a pause while the sampler waited for it: state, from, to.
 #[derive(Clone, Copy)]
-pub struct Kept {
+pub struct GilKeeper {
     pub state: usize,
     pub from_ns: u64,
     pub to_ns: u64,
 }
 
-const NOBODY: Kept = Kept {
+const NOBODY: GilKeeper = GilKeeper {
     state: 0,
     from_ns: 0,
     to_ns: 0,
 };
 
-impl Kept {
+impl GilKeeper {
     pub fn ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
@@ -64,13 +64,13 @@ pub fn is_sampler() {
 /// Whether the calling thread, the sampler's, takes the GIL from the thread that has it now. Waiting for a switch
 /// interval it would get it from the first that gives it up by itself, and never see what computes for less than the
 /// interval.
-pub fn at_once(now: bool) {
+pub fn take_immediately(now: bool) {
     AT_ONCE.set(now);
     KEEPING.set((NOBODY, NOBODY));
 }
 
-/// Who kept the GIL for longest since [`at_once`] while the calling thread, the sampler's, asked for it.
-pub fn kept() -> Kept {
+/// Who kept the GIL for longest since [`take_immediately`] while the calling thread, the sampler's, asked for it.
+pub fn longest_keeper() -> GilKeeper {
     KEEPING.get().1
 }
 
@@ -78,7 +78,7 @@ pub fn kept() -> Kept {
 fn keeps(state: usize, from_ns: u64, to_ns: u64) {
     let (mut now, mut longest) = KEEPING.get();
     if now.state != state || now.to_ns + SAME_NS < from_ns {
-        now = Kept {
+        now = GilKeeper {
             state,
             from_ns,
             to_ns,
@@ -144,22 +144,22 @@ pub unsafe fn wait_until(
         let goes_on = pending_ns != 0 && now_ns.saturating_sub(ended_ns) < SAME_NS;
         let from_ns = if goes_on { pending_ns } else { now_ns };
         waking::waits();
-        errno.put_back();
+        errno.restore();
         let result = real(condition, mutex, until);
         let errno = Errno::keep();
         let to_ns = clock::monotonic_ns();
         let has_it = gil::holder().unwrap_or(0);
-        waking::waited(has_it == 0, to_ns);
+        waking::end_wait(has_it == 0, to_ns);
         if has_it != 0 {
             let said = gil_waits::waits(from_ns, to_ns, said, has_it);
             PENDING.set((from_ns, to_ns, said));
         } else {
             if said {
-                gil_waits::waited();
+                gil_waits::end_wait();
             }
-            strand::gil_waited(from_ns, to_ns);
+            thread_state::gil_waited(from_ns, to_ns);
         }
-        errno.put_back();
+        errno.restore();
         result
     }
 }
@@ -181,8 +181,8 @@ pub unsafe fn wait(
         let from_ns = clock::monotonic_ns();
         let result = real(condition, mutex);
         let errno = Errno::keep();
-        strand::gil_waited(from_ns, clock::monotonic_ns());
-        errno.put_back();
+        thread_state::gil_waited(from_ns, clock::monotonic_ns());
+        errno.restore();
         result
     }
 }

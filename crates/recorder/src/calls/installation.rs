@@ -1,6 +1,6 @@
 //! Redirects the calls of all loaded objects, tries whether that works, and puts everything back.
 
-use super::redirection::{self, Found};
+use super::redirection::{self, RedirectionTotals};
 use super::{originals, redirected, sockets, symbols};
 use crate::names;
 use greenlane_interpreter::gil;
@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// What the last walk found; see [`Found`].
+/// What the last walk found; see [`RedirectionTotals`].
 static FOUND: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 /// Why nothing is redirected. Touched with the GIL only: a forked child finds it free.
 static WHY: Mutex<String> = Mutex::new(String::new());
 
 /// Whether calls are redirected.
-pub fn installed() -> bool {
+pub fn is_installed() -> bool {
     INSTALLED.load(Ordering::Relaxed)
 }
 
@@ -45,7 +45,7 @@ pub fn why(_with_the_gil: Python<'_>) -> String {
 
 /// Redirects the calls of objects that were loaded since. Cheap when there are none: 1 us. Needs no GIL.
 pub fn rescan() {
-    if installed() && redirection::is_due(found().unfinished) {
+    if is_installed() && redirection::is_due(redirection_totals().unfinished) {
         note(redirection::redirect(&INSTALLED));
     }
 }
@@ -56,7 +56,7 @@ pub fn uninstall() {
     sockets::unstamp_all();
     if INSTALLED.swap(false, Ordering::Relaxed) {
         redirection::give_back();
-        note(Found::default());
+        note(RedirectionTotals::default());
     }
 }
 
@@ -85,8 +85,8 @@ fn try_install(py: Python<'_>) -> Result<(), String> {
     test(py)
 }
 
-fn note(found: Found) {
-    let Found {
+fn note(found: RedirectionTotals) {
+    let RedirectionTotals {
         objects,
         slots,
         foreign,
@@ -99,10 +99,10 @@ fn note(found: Found) {
     }
 }
 
-pub fn found() -> Found {
+pub fn redirection_totals() -> RedirectionTotals {
     let [objects, slots, foreign, unfinished, failed] =
         [0, 1, 2, 3, 4].map(|index: usize| FOUND[index].load(Ordering::Relaxed));
-    Found {
+    RedirectionTotals {
         objects,
         slots,
         foreign,

@@ -1,7 +1,7 @@
 //! Calls of the C library, seen where they are called, from any library: `socket`, `ssl`, libpq, libuv, libev.
 //!
 //! An object calls a function of another one through a slot that holds its address. Ours goes there instead; it calls
-//! the function, and tells [`crate::strand`] how long it took.
+//! the function, and tells [`crate::thread_state`] how long it took.
 //!
 //! | module | is |
 //! |---|---|

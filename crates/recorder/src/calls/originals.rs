@@ -67,7 +67,7 @@ pub fn find() {
 /// Whether `address` is an executable's stub for the function `name` of another object.
 fn is_stub(address: usize, name: &CStr) -> bool {
     let mut stub = false;
-    objects::each(&mut |object, _| {
+    objects::visit_all(&mut |object, _| {
         if object.contains(address) {
             object.each_slot(&mut |slot| stub |= slot.name == name);
             return false;
@@ -81,7 +81,7 @@ fn is_stub(address: usize, name: &CStr) -> bool {
 fn libraries() -> Vec<CString> {
     // Nothing may be allocated while the linker's list is walked.
     let mut names: Vec<u8> = Vec::with_capacity(MOST_NAMES_BYTES);
-    objects::each(&mut |object, _| {
+    objects::visit_all(&mut |object, _| {
         let name = object.path().map_or(&[][..], CStr::to_bytes);
         let room = names.capacity() - names.len() > name.len();
         if room && !name.is_empty() {
@@ -106,7 +106,7 @@ fn defined_in(library: &CStr, name: &CStr) -> Option<usize> {
         address
     };
     let mut inside = false;
-    objects::each(&mut |object, _| {
+    objects::visit_all(&mut |object, _| {
         let found = object.contains(address);
         inside |= found && object.path().is_some_and(|path| path == library);
         !found

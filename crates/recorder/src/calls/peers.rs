@@ -13,7 +13,7 @@ static BY_PORT: [AtomicU16; 1 << 16] = [const { AtomicU16::new(0) }; 1 << 16];
 ///
 /// # Safety
 /// `from` is null or an address of its family's size.
-pub unsafe fn accepted(fd: c_int, from: *const sockaddr) {
+pub unsafe fn note_peer(fd: c_int, from: *const sockaddr) {
     // SAFETY: the caller says so.
     let peer = if from.is_null() {
         None
@@ -26,7 +26,7 @@ pub unsafe fn accepted(fd: c_int, from: *const sockaddr) {
 }
 
 /// `fd` was accepted before anybody looked.
-pub fn met(fd: c_int) {
+pub fn forget_peer(fd: c_int) {
     if let (Some(peer), Ok(fd)) = (peer_of(fd), u16::try_from(fd)) {
         BY_PORT[usize::from(peer.port())].store(fd, Ordering::Relaxed);
     }
@@ -92,7 +92,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, peer) = listener.accept().unwrap();
         assert_eq!(connection_from(peer), None);
-        met(server.as_raw_fd());
+        forget_peer(server.as_raw_fd());
         assert_eq!(connection_from(peer), Some(server.as_raw_fd()));
         let elsewhere = SocketAddr::new("10.0.0.1".parse().unwrap(), peer.port());
         assert_eq!(connection_from(elsewhere), None);

@@ -32,9 +32,9 @@ pub fn calls_uninstall(py: Python<'_>) {
 /// See `_native.pyi`.
 #[pyfunction]
 pub fn calls_state(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-    let found = installation::found();
+    let found = installation::redirection_totals();
     let state = PyDict::new(py);
-    state.set_item("installed", installation::installed())?;
+    state.set_item("installed", installation::is_installed())?;
     state.set_item("why", installation::why(py))?;
     state.set_item("objects", found.objects)?;
     state.set_item("slots", found.slots)?;

@@ -2,7 +2,7 @@
 //!
 //! They run in other people's code: without the GIL, in threads that know nothing of Python, in signal handlers, in the
 //! child of a `vfork`. So they allocate nothing, take no lock, keep `errno` and let a cancelled thread unwind. On a
-//! thread without a strand, or when nothing is recorded, they only call.
+//! thread without a thread state, or when nothing is recorded, they only call.
 //!
 //! Cost: off 2 ns; on about 60 ns, most of it the clock.
 
@@ -11,8 +11,8 @@ use super::originals::real;
 use super::{peers, sockets, symbols};
 use crate::known_threads;
 use crate::pending;
-use crate::strand;
 use crate::switch::on;
+use crate::thread_state;
 use greenlane_process::clock;
 use libc::{
     addrinfo, c_char, c_int, c_uint, c_void, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec,
@@ -51,7 +51,7 @@ fn text(index: usize) -> u32 {
 
 /// Where a call's time goes.
 #[derive(Clone, Copy)]
-pub(super) enum Seen {
+pub(super) enum CallTime {
     /// Blocked on this kind.
     Blocked(u8),
     /// Waited for one of Python's locks.
@@ -68,44 +68,46 @@ pub(super) enum Seen {
     Poll(bool),
 }
 
-/// The call has returned `result`.
+/// The call has end_call `result`.
 #[inline(never)]
-pub(super) fn returned(index: usize, seen: Seen, from_ns: u64, result: i64) {
+pub(super) fn end_call(index: usize, call_time: CallTime, from_ns: u64, result: i64) {
     let errno = Errno::keep();
     let to_ns = clock::monotonic_ns();
-    let kind = match seen {
-        Seen::Blocked(kind) => kind,
-        Seen::Locked => LOCK,
-        Seen::Sent(_) => SOCKET,
-        Seen::SleptFor(_) | Seen::SleptUntil(_) => SLEEP,
-        Seen::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
-        Seen::Bytes(_) => DRIVER,
-        Seen::LoopPoll(..) | Seen::Poll(_) => SELECT,
+    let kind = match call_time {
+        CallTime::Blocked(kind) => kind,
+        CallTime::Locked => LOCK,
+        CallTime::Sent(_) => SOCKET,
+        CallTime::SleptFor(_) | CallTime::SleptUntil(_) => SLEEP,
+        CallTime::Bytes(fd) if sockets::flags(fd) != 0 => SOCKET,
+        CallTime::Bytes(_) => DRIVER,
+        CallTime::LoopPoll(..) | CallTime::Poll(_) => SELECT,
     };
-    if is_of_loop(seen) {
-        strand::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
+    if is_of_loop(call_time) {
+        thread_state::loop_polled(from_ns, to_ns, u32::try_from(result).unwrap_or(0));
     } else {
-        if matches!(seen, Seen::LoopPoll(..) | Seen::Poll(_)) && !strand::is_loop() {
-            strand::thread_polled(from_ns, to_ns);
+        if matches!(call_time, CallTime::LoopPoll(..) | CallTime::Poll(_))
+            && !thread_state::is_loop()
+        {
+            thread_state::thread_polled(from_ns, to_ns);
         }
-        if matches!(seen, Seen::Locked) {
-            strand::waits_for_lock(0);
+        if matches!(call_time, CallTime::Locked) {
+            thread_state::waits_for_lock(0);
         }
-        let until_ns = match seen {
-            Seen::Sent(fd) if sockets::had_room(fd, result, to_ns - from_ns) => from_ns,
-            Seen::Sent(fd) => blocked_until(fd, from_ns, to_ns),
+        let until_ns = match call_time {
+            CallTime::Sent(fd) if sockets::had_room(fd, result, to_ns - from_ns) => from_ns,
+            CallTime::Sent(fd) => blocked_until(fd, from_ns, to_ns),
             // It cannot have blocked: what took so long was the operating system's.
-            Seen::LoopPoll(_, true) | Seen::Poll(true) | Seen::SleptFor(0) => from_ns,
-            Seen::SleptUntil(due_ns) if (1..=from_ns).contains(&due_ns) => from_ns,
-            Seen::SleptFor(ns) if result == 0 => {
+            CallTime::LoopPoll(_, true) | CallTime::Poll(true) | CallTime::SleptFor(0) => from_ns,
+            CallTime::SleptUntil(due_ns) if (1..=from_ns).contains(&due_ns) => from_ns,
+            CallTime::SleptFor(ns) if result == 0 => {
                 slept_until(from_ns.saturating_add(ns), from_ns, to_ns)
             }
-            Seen::SleptUntil(due_ns) if result == 0 => slept_until(due_ns, from_ns, to_ns),
+            CallTime::SleptUntil(due_ns) if result == 0 => slept_until(due_ns, from_ns, to_ns),
             _ => to_ns,
         };
-        strand::blocked((kind, text(index)), from_ns, until_ns, to_ns, 0);
+        thread_state::record_block((kind, text(index)), from_ns, until_ns, to_ns, 0);
     }
-    errno.put_back();
+    errno.restore();
 }
 
 /// A sleep that lasts so much too long has waited for the processor: a slice this long is measured.
@@ -146,13 +148,13 @@ unsafe fn no_time_val(timeout: *const timeval) -> bool {
 }
 
 /// What a `clock_nanosleep` asks for; see [`ns_of`].
-unsafe fn slept(clock: clockid_t, flags: c_int, time: *const timespec) -> Seen {
+unsafe fn sleep_time(clock: clockid_t, flags: c_int, time: *const timespec) -> CallTime {
     // SAFETY: the caller says so.
     let ns = unsafe { ns_of(time) };
     match (flags & libc::TIMER_ABSTIME != 0, clock) {
-        (false, _) => Seen::SleptFor(ns),
-        (true, libc::CLOCK_MONOTONIC) => Seen::SleptUntil(ns),
-        (true, _) => Seen::SleptUntil(0),
+        (false, _) => CallTime::SleptFor(ns),
+        (true, libc::CLOCK_MONOTONIC) => CallTime::SleptUntil(ns),
+        (true, _) => CallTime::SleptUntil(0),
     }
 }
 
@@ -162,7 +164,7 @@ const LONG_NS: u64 = 200_000;
 /// When a call on a socket came back, or its begin if it cannot have blocked: the socket of a loop does not, and what
 /// took so long was the operating system's.
 fn blocked_until(fd: c_int, from_ns: u64, to_ns: u64) -> u64 {
-    if to_ns.saturating_sub(from_ns) < LONG_NS || !strand::is_loop() {
+    if to_ns.saturating_sub(from_ns) < LONG_NS || !thread_state::is_loop() {
         return to_ns;
     }
     // SAFETY: asks for a descriptor's flags.
@@ -174,15 +176,15 @@ fn blocked_until(fd: c_int, from_ns: u64, to_ns: u64) -> u64 {
     }
 }
 
-fn is_of_loop(seen: Seen) -> bool {
-    match seen {
-        Seen::LoopPoll(fd, _) if strand::is_loop() => {
+fn is_of_loop(call_time: CallTime) -> bool {
+    match call_time {
+        CallTime::LoopPoll(fd, _) if thread_state::is_loop() => {
             if !BY_EPOLL.replace(true) {
-                strand::waits_by(fd);
+                thread_state::waits_by(fd);
             }
             true
         }
-        Seen::Poll(_) => strand::is_loop() && !BY_EPOLL.get(),
+        CallTime::Poll(_) => thread_state::is_loop() && !BY_EPOLL.get(),
         _ => false,
     }
 }
@@ -198,29 +200,29 @@ fn read_from(index: usize, fd: c_int, from_ns: u64, got: ssize_t, stamp_ns: u64)
         if came_ns != 0 {
             sockets::came_with_stamp(fd);
         } else if flags & sockets::STAMPED != 0 {
-            sockets::missed(fd);
+            sockets::note_unstamped_read(fd);
         }
     }
     let kind = if flags != 0 { SOCKET } else { DRIVER };
     let until_ns = blocked_until(fd, from_ns, to_ns);
-    strand::blocked((kind, text(index)), from_ns, until_ns, to_ns, came_ns);
+    thread_state::record_block((kind, text(index)), from_ns, until_ns, to_ns, came_ns);
     if got > 0 && flags & sockets::ACCEPTED != 0 {
         sockets::note_arrival(fd, came_ns, from_ns, to_ns);
     }
-    errno.put_back();
+    errno.restore();
 }
 
 /// A process that waits for something to do is no child on its way to another program: its recording begins.
 #[inline]
-pub(super) fn begin_at(seen: Seen) {
-    if matches!(seen, Seen::LoopPoll(..) | Seen::Poll(_)) {
+pub(super) fn begin_at(call_time: CallTime) {
+    if matches!(call_time, CallTime::LoopPoll(..) | CallTime::Poll(_)) {
         pending::begin();
     }
 }
 
 /// Whether the calling thread's calls are recorded.
 #[inline]
-pub(super) fn wanted() -> bool {
+pub(super) fn is_recorded() -> bool {
     on() && known_threads::is_known()
 }
 
@@ -235,23 +237,23 @@ fn wanted_from(fd: c_int) -> bool {
             return false;
         }
         let errno = Errno::keep();
-        strand::begin_here();
-        errno.put_back();
+        thread_state::begin_here();
+        errno.restore();
     }
     true
 }
 
 /// The call begins now.
 #[inline(never)]
-pub(super) fn called() -> u64 {
-    strand::calling();
+pub(super) fn begin_call() -> u64 {
+    thread_state::calling();
     clock::monotonic_ns()
 }
 
 /// The call of function number `index` begins now.
 #[inline]
 pub(super) fn called_for(index: usize) -> u64 {
-    let now_ns = called();
+    let now_ns = begin_call();
     if [
         symbols::SEM_WAIT,
         symbols::SEM_TIMEDWAIT,
@@ -259,13 +261,13 @@ pub(super) fn called_for(index: usize) -> u64 {
     ]
     .contains(&index)
     {
-        strand::waits_for_lock(now_ns);
+        thread_state::waits_for_lock(now_ns);
     }
     now_ns
 }
 
 macro_rules! redirected {
-    ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty, $index:ident, $seen:expr;)+) => {$(
+    ($($(#[$about:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty, $index:ident, $call_time:expr;)+) => {$(
         /// In the place of the C function of this name.
         $(#[$about])*
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
@@ -274,14 +276,14 @@ macro_rules! redirected {
                 let real: unsafe extern "C-unwind" fn($($type),*) -> $result =
                     transmute(real(symbols::$index));
                 // Before the call: `select` writes into its timeout.
-                let seen = $seen;
-                begin_at(seen);
-                if !wanted() {
+                let call_time = $call_time;
+                begin_at(call_time);
+                if !is_recorded() {
                     return real($($argument),*);
                 }
                 let from_ns = called_for(symbols::$index);
                 let result = real($($argument),*);
-                returned(symbols::$index, seen, from_ns, result as i64);
+                end_call(symbols::$index, call_time, from_ns, result as i64);
                 result
             }
         }
@@ -291,52 +293,52 @@ macro_rules! redirected {
 pub(super) use redirected;
 
 redirected! {
-    send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, SEND, Seen::Sent(fd);
+    send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t, SEND, CallTime::Sent(fd);
     sendto(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int, to: *const sockaddr, to_length: socklen_t) -> ssize_t,
-        SENDTO, Seen::Sent(fd);
-    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, SENDMSG, Seen::Sent(fd);
-    sendfile(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE, Seen::Blocked(SOCKET);
-    sendfile64(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE64, Seen::Blocked(SOCKET);
-    write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t, WRITE, Seen::Bytes(fd);
-    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, WRITEV, Seen::Bytes(fd);
-    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, READV, Seen::Bytes(fd);
-    fsync(fd: c_int) -> c_int, FSYNC, Seen::Blocked(DRIVER);
-    fdatasync(fd: c_int) -> c_int, FDATASYNC, Seen::Blocked(DRIVER);
-    flock(fd: c_int, operation: c_int) -> c_int, FLOCK, Seen::Blocked(LOCK);
-    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int, POLL, Seen::Poll(timeout_ms == 0);
+        SENDTO, CallTime::Sent(fd);
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t, SENDMSG, CallTime::Sent(fd);
+    sendfile(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE, CallTime::Blocked(SOCKET);
+    sendfile64(to: c_int, from: c_int, at: *mut off_t, count: size_t) -> ssize_t, SENDFILE64, CallTime::Blocked(SOCKET);
+    write(fd: c_int, bytes: *const c_void, length: size_t) -> ssize_t, WRITE, CallTime::Bytes(fd);
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, WRITEV, CallTime::Bytes(fd);
+    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t, READV, CallTime::Bytes(fd);
+    fsync(fd: c_int) -> c_int, FSYNC, CallTime::Blocked(DRIVER);
+    fdatasync(fd: c_int) -> c_int, FDATASYNC, CallTime::Blocked(DRIVER);
+    flock(fd: c_int, operation: c_int) -> c_int, FLOCK, CallTime::Blocked(LOCK);
+    poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int, POLL, CallTime::Poll(timeout_ms == 0);
     __poll_chk(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int, room: size_t) -> c_int, POLL_CHK,
-        Seen::Poll(timeout_ms == 0);
+        CallTime::Poll(timeout_ms == 0);
     ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int, PPOLL,
-        Seen::Poll(no_time(timeout));
+        CallTime::Poll(no_time(timeout));
     __ppoll_chk(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t) -> c_int,
-        PPOLL_CHK, Seen::Poll(no_time(timeout));
+        PPOLL_CHK, CallTime::Poll(no_time(timeout));
     select(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *mut timeval) -> c_int,
-        SELECT, Seen::Poll(no_time_val(timeout));
+        SELECT, CallTime::Poll(no_time_val(timeout));
     pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, other: *mut fd_set, timeout: *const timespec,
-        mask: *const sigset_t) -> c_int, PSELECT, Seen::Poll(no_time(timeout));
+        mask: *const sigset_t) -> c_int, PSELECT, CallTime::Poll(no_time(timeout));
     epoll_wait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int) -> c_int, EPOLL_WAIT,
-        Seen::LoopPoll(fd, timeout_ms == 0);
+        CallTime::LoopPoll(fd, timeout_ms == 0);
     epoll_pwait(fd: c_int, events: *mut epoll_event, room: c_int, timeout_ms: c_int, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT, Seen::LoopPoll(fd, timeout_ms == 0);
+        EPOLL_PWAIT, CallTime::LoopPoll(fd, timeout_ms == 0);
     epoll_pwait2(fd: c_int, events: *mut epoll_event, room: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int,
-        EPOLL_PWAIT2, Seen::LoopPoll(fd, no_time(timeout));
+        EPOLL_PWAIT2, CallTime::LoopPoll(fd, no_time(timeout));
     nanosleep(time: *const timespec, left: *mut timespec) -> c_int, NANOSLEEP,
-        Seen::SleptFor(ns_of(time));
+        CallTime::SleptFor(ns_of(time));
     clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int,
-        CLOCK_NANOSLEEP, slept(clock, flags, time);
+        CLOCK_NANOSLEEP, sleep_time(clock, flags, time);
     usleep(microseconds: c_uint) -> c_int, USLEEP,
-        Seen::SleptFor(u64::from(microseconds) * 1_000);
+        CallTime::SleptFor(u64::from(microseconds) * 1_000);
     sleep(seconds: c_uint) -> c_uint, SLEEP,
-        Seen::SleptFor(u64::from(seconds) * 1_000_000_000);
-    sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, Seen::Locked;
-    sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, Seen::Locked;
+        CallTime::SleptFor(u64::from(seconds) * 1_000_000_000);
+    sem_wait(semaphore: *mut sem_t) -> c_int, SEM_WAIT, CallTime::Locked;
+    sem_timedwait(semaphore: *mut sem_t, until: *const timespec) -> c_int, SEM_TIMEDWAIT, CallTime::Locked;
     sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, until: *const timespec) -> c_int,
-        SEM_CLOCKWAIT, Seen::Locked;
-    waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t, WAITPID, Seen::Blocked(PROCESS);
-    wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t, WAIT4, Seen::Blocked(PROCESS);
-    waitid(kind: idtype_t, id: id_t, found: *mut siginfo_t, options: c_int) -> c_int, WAITID, Seen::Blocked(PROCESS);
+        SEM_CLOCKWAIT, CallTime::Locked;
+    waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t, WAITPID, CallTime::Blocked(PROCESS);
+    wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t, WAIT4, CallTime::Blocked(PROCESS);
+    waitid(kind: idtype_t, id: id_t, found: *mut siginfo_t, options: c_int) -> c_int, WAITID, CallTime::Blocked(PROCESS);
     getaddrinfo(node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo) -> c_int,
-        GETADDRINFO, Seen::Blocked(DNS);
+        GETADDRINFO, CallTime::Blocked(DNS);
 }
 
 macro_rules! receiving {
@@ -351,7 +353,7 @@ macro_rules! receiving {
                 if !wanted_from($fd) {
                     return real($fd, $bytes, $length $(, $argument)*);
                 }
-                let from_ns = called();
+                let from_ns = begin_call();
                 let mut part = iovec { iov_base: $bytes, iov_len: $length };
                 let (got, stamp_ns) = if $plain && sockets::can_carry($fd, $length, $flags) {
                     sockets::receive($fd, &mut part, 1, $flags)
@@ -388,7 +390,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         if !wanted_from(fd) {
             return real(fd, message, flags);
         }
-        let from_ns = called();
+        let from_ns = begin_call();
         let got = real(fd, message, flags);
         read_from(symbols::RECVMSG, fd, from_ns, got, 0);
         got
@@ -413,14 +415,14 @@ pub unsafe extern "C-unwind" fn recvmmsg(
             c_int,
             *mut timespec,
         ) -> c_int = transmute(real(symbols::RECVMMSG));
-        if !wanted() {
+        if !is_recorded() {
             return real(fd, messages, count, flags, timeout);
         }
-        let from_ns = called();
+        let from_ns = begin_call();
         let got = real(fd, messages, count, flags, timeout);
-        returned(
+        end_call(
             symbols::RECVMMSG,
-            Seen::Blocked(SOCKET),
+            CallTime::Blocked(SOCKET),
             from_ns,
             i64::from(got),
         );
@@ -448,19 +450,22 @@ pub unsafe extern "C-unwind" fn getsockopt(
         ) -> c_int = transmute(real(symbols::GETSOCKOPT));
         real(fd, level, name, value, length)
     };
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR) && wanted() && strand::is_loop() {
-        connected(fd);
+    if (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+        && is_recorded()
+        && thread_state::is_loop()
+    {
+        note_connect(fd);
     }
     result
 }
 
 #[inline(never)]
-fn connected(fd: c_int) {
+fn note_connect(fd: c_int) {
     let errno = Errno::keep();
     if let Some(ago_ns) = sockets::since_last_ack_ns(fd) {
-        strand::connected(clock::monotonic_ns().saturating_sub(ago_ns));
+        thread_state::set_connected_ns(clock::monotonic_ns().saturating_sub(ago_ns));
     }
-    errno.put_back();
+    errno.restore();
 }
 
 /// In the place of the C function of this name; what is read from the connection will be stamped.
@@ -478,13 +483,13 @@ pub unsafe extern "C-unwind" fn connect(
         }
         let errno = Errno::keep();
         sockets::stamp(fd);
-        errno.put_back();
+        errno.restore();
         if !known_threads::is_known() {
             return real(fd, to, length);
         }
-        let from_ns = called();
+        let from_ns = begin_call();
         let result = real(fd, to, length);
-        returned(symbols::CONNECT, Seen::Blocked(SOCKET), from_ns, 0);
+        end_call(symbols::CONNECT, CallTime::Blocked(SOCKET), from_ns, 0);
         result
     }
 }
@@ -503,18 +508,18 @@ macro_rules! accepting {
                 }
                 let known = known_threads::is_known();
                 let errno = Errno::keep();
-                let from_ns = if known { called() } else { 0 };
-                errno.put_back();
+                let from_ns = if known { begin_call() } else { 0 };
+                errno.restore();
                 let accepted = real($fd, $from $(, $argument)*);
                 let errno = Errno::keep();
                 if accepted >= 0 {
-                    sockets::accepted($fd, accepted, clock::monotonic_ns());
-                    peers::accepted(accepted, $from);
+                    sockets::note_accept($fd, accepted, clock::monotonic_ns());
+                    peers::note_peer(accepted, $from);
                 }
                 if known {
-                    returned(symbols::$index, Seen::Blocked(SOCKET), from_ns, 0);
+                    end_call(symbols::$index, CallTime::Blocked(SOCKET), from_ns, 0);
                 }
-                errno.put_back();
+                errno.restore();
                 accepted
             }
         }

@@ -22,7 +22,7 @@ const MOST_HOMES: usize = 16;
 
 /// What a walk found and did.
 #[derive(Clone, Copy, Default)]
-pub struct Found {
+pub struct RedirectionTotals {
     /// Objects with redirected slots, and their redirected slots.
     pub objects: u64,
     pub slots: u64,
@@ -36,7 +36,7 @@ pub struct Found {
 
 /// Where slots are to lead.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Lead {
+enum Direction {
     ToUs,
     Back,
 }
@@ -45,14 +45,14 @@ enum Lead {
 static SEEN_LOADED: AtomicU64 = AtomicU64::new(0);
 static RETRIES: AtomicU64 = AtomicU64::new(0);
 /// Redirects all slots, while `wanted`.
-pub fn redirect(wanted: &AtomicBool) -> Found {
-    walk(Lead::ToUs, wanted)
+pub fn redirect(wanted: &AtomicBool) -> RedirectionTotals {
+    walk(Direction::ToUs, wanted)
 }
 
 /// Whether objects have been loaded since the last walk, or some were not ready in it. One look at the linker's count.
 pub fn is_due(unfinished: u64) -> bool {
     let mut loaded = 0;
-    objects::each(&mut |_, adds| {
+    objects::visit_all(&mut |_, adds| {
         loaded = adds;
         false
     });
@@ -65,19 +65,19 @@ pub fn is_due(unfinished: u64) -> bool {
 
 /// Makes all slots lead to where they led.
 pub fn give_back() {
-    walk(Lead::Back, &AtomicBool::new(true));
+    walk(Direction::Back, &AtomicBool::new(true));
 }
 
-fn walk(lead: Lead, wanted: &AtomicBool) -> Found {
+fn walk(lead: Direction, wanted: &AtomicBool) -> RedirectionTotals {
     let mut walk = Walk {
         lead,
         homes: [(0, 0); MOST_HOMES],
         pages: Pages::with_room(),
         page_bytes: page_bytes(),
-        found: Found::default(),
+        found: RedirectionTotals::default(),
     };
     walk.find_homes();
-    objects::each(&mut |object, loaded| {
+    objects::visit_all(&mut |object, loaded| {
         SEEN_LOADED.store(loaded, Ordering::Relaxed);
         // Asked inside: nothing may be redirected after another thread has given everything back.
         let still = wanted.load(Ordering::Relaxed);
@@ -90,18 +90,18 @@ fn walk(lead: Lead, wanted: &AtomicBool) -> Found {
 }
 
 struct Walk {
-    lead: Lead,
+    lead: Direction,
     /// Where libc's functions live: from, to.
     homes: [(usize, usize); MOST_HOMES],
     pages: Pages,
     page_bytes: usize,
-    found: Found,
+    found: RedirectionTotals,
 }
 
 impl Walk {
     fn find_homes(&mut self) {
         let mut places = self.homes.iter_mut();
-        objects::each(&mut |object, _| {
+        objects::visit_all(&mut |object, _| {
             if object.is_home() {
                 if let Some(place) = places.next() {
                     let span = object.span();
@@ -141,13 +141,13 @@ impl Walk {
         let leads = place.load(Ordering::Acquire);
         let is_ours = leads == PLACES[index].address();
         let to = match self.lead {
-            Lead::ToUs if is_ours => {
+            Direction::ToUs if is_ours => {
                 self.found.slots += 1;
                 return;
             }
-            Lead::Back if !is_ours => return,
-            Lead::Back => real(index),
-            Lead::ToUs => {
+            Direction::Back if !is_ours => return,
+            Direction::Back => real(index),
+            Direction::ToUs => {
                 let resolver = slot.lazy && object.contains(leads);
                 if !resolver && !originals::leads_to(index, leads) && !self.is_home(leads) {
                     match object.is_unrelocated(leads) {
@@ -167,7 +167,7 @@ impl Walk {
         match (becomes_read_only, self.pages.writable(address)) {
             (_, None) => self.found.failed += 1,
             (true, Some(true)) => self.found.unfinished += 1,
-            (_, Some(writable)) if pages::put(place, to, writable) => self.found.slots += 1,
+            (_, Some(writable)) if pages::write_word(place, to, writable) => self.found.slots += 1,
             (_, Some(_)) => self.found.failed += 1,
         }
     }

@@ -14,8 +14,8 @@
 use super::errno::Errno;
 use super::originals::real;
 use super::{peers, realtime, symbols};
-use crate::strand;
 use crate::switch::on;
+use crate::thread_state;
 use greenlane_process::forks;
 use libc::{c_int, c_void, iovec, msghdr, size_t, socklen_t, ssize_t};
 use std::mem::{transmute, zeroed};
@@ -172,11 +172,11 @@ fn look_after_recvmsg(fd: c_int) {
         // A copy of a descriptor that we had stamped.
         set_stamps(fd, 0);
     }
-    errno.put_back();
+    errno.restore();
 }
 
 /// `fd` came from `accept` on `listener` at `now_ns`.
-pub fn accepted(listener: c_int, fd: c_int, now_ns: u64) {
+pub fn note_accept(listener: c_int, fd: c_int, now_ns: u64) {
     let Some(place) = place(fd) else { return };
     ARRIVALS[fd as usize].store(now_ns << 1, Ordering::Relaxed);
     let inherited = flags(listener) & (STAMPED | REFUSED);
@@ -204,7 +204,7 @@ pub fn note_arrival(fd: c_int, stamp_ns: u64, from_ns: u64, to_ns: u64) {
     let arrival = match (stamp_ns, first) {
         (0, false) => to_ns << 1,
         (0, true) => {
-            let since_ns = strand::last_poll_ns().min(to_ns) << 1;
+            let since_ns = thread_state::last_poll_ns().min(to_ns) << 1;
             place.load(Ordering::Relaxed).max(since_ns)
         }
         (stamp_ns, _) => stamp_ns << 1 | 1,
@@ -240,7 +240,7 @@ pub fn came_with_stamp(fd: c_int) {
 }
 
 /// Bytes without a stamp were read from a stamped `fd`.
-pub fn missed(fd: c_int) {
+pub fn note_unstamped_read(fd: c_int) {
     // The number may be another descriptor's by now: copied over it, or closed where we do not see it.
     if take(fd, UNSURE) != 0 && is_tcp(fd) {
         set_stamps(fd, 1);
@@ -368,7 +368,7 @@ pub fn stamp_all() {
         let connected = option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0);
         if connected && local_port(fd).is_some_and(|port| listening.contains(&port)) {
             add(fd, ACCEPTED);
-            peers::met(fd);
+            peers::forget_peer(fd);
         }
     }
 }
@@ -445,7 +445,7 @@ pub unsafe extern "C-unwind" fn listen(fd: c_int, backlog: c_int) -> c_int {
     if result == 0 && on() {
         let errno = Errno::keep();
         stamp(fd);
-        errno.put_back();
+        errno.restore();
     }
     result
 }
@@ -469,7 +469,7 @@ pub unsafe extern "C-unwind" fn setsockopt(
     if stamps || kernel_tls {
         let errno = Errno::keep();
         give_up(fd);
-        errno.put_back();
+        errno.restore();
     }
     // SAFETY: the caller's call, as it is.
     unsafe {
@@ -506,8 +506,8 @@ mod tests {
     fn a_request_after_an_hour_arrives_when_its_own_bytes_came() {
         let _turn = IN_TURNS.lock();
         let mut now_ns = HOUR_NS;
-        accepted(LISTENER, ONE, now_ns);
-        accepted(LISTENER, OTHER, now_ns);
+        note_accept(LISTENER, ONE, now_ns);
+        note_accept(LISTENER, OTHER, now_ns);
         note_arrival(ONE, now_ns + 1, now_ns + 2, now_ns + 3);
         for _ in 0..3_600 {
             now_ns += HOUR_NS / 3_600;
@@ -525,13 +525,13 @@ mod tests {
     fn without_a_stamp_the_first_bytes_may_have_waited_since_the_accept_unless_the_read_waited() {
         let _turn = IN_TURNS.lock();
         let now_ns = HOUR_NS;
-        accepted(LISTENER, UNSTAMPED, now_ns);
+        note_accept(LISTENER, UNSTAMPED, now_ns);
         let read_ns = now_ns + 50 * MS;
         note_arrival(UNSTAMPED, 0, read_ns - 1_000, read_ns);
         assert_eq!(arrival_on(UNSTAMPED), Some((now_ns, false)));
         note_arrival(UNSTAMPED, 0, 2 * HOUR_NS, 2 * HOUR_NS + 9);
         assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS + 9, false)));
-        accepted(LISTENER, UNSTAMPED, now_ns);
+        note_accept(LISTENER, UNSTAMPED, now_ns);
         note_arrival(UNSTAMPED, 0, now_ns + 1, 2 * HOUR_NS);
         assert_eq!(arrival_on(UNSTAMPED), Some((2 * HOUR_NS, false)));
     }
@@ -539,7 +539,7 @@ mod tests {
     #[test]
     fn what_was_read_before_the_recording_went_on_is_unknown() {
         let _turn = IN_TURNS.lock();
-        accepted(LISTENER, FORGOTTEN, HOUR_NS);
+        note_accept(LISTENER, FORGOTTEN, HOUR_NS);
         forget_arrivals();
         assert_eq!(arrival_on(FORGOTTEN), None);
         note_arrival(FORGOTTEN, 0, HOUR_NS + 2, HOUR_NS + 3);

@@ -37,7 +37,7 @@ pub fn waits() {
 }
 
 /// It does no longer; with `got`, since nobody has the GIL.
-pub fn waited(got: bool, now_ns: u64) {
+pub fn end_wait(got: bool, now_ns: u64) {
     set_waiters(waiters().saturating_sub(1));
     let released_ns = RELEASED_NS.load(Ordering::Relaxed);
     if got && released_ns != 0 && !our_threads::is_ours() {
@@ -48,7 +48,7 @@ pub fn waited(got: bool, now_ns: u64) {
 }
 
 /// The GIL is released. Cost: a load where nobody waits, else a look at the clock.
-pub fn released() {
+pub fn note_release() {
     if waiters() > 0 {
         let released_ns = match our_threads::is_ours() {
             true => 0,
@@ -73,16 +73,16 @@ mod tests {
     #[test]
     fn a_hand_over_lasts_from_the_release_until_the_waiter_has_it_and_a_fork_leaves_no_waiters() {
         forks::watch();
-        released(); // Nobody waits: no time is kept.
+        note_release(); // Nobody waits: no time is kept.
         assert_eq!(RELEASED_NS.load(Ordering::Relaxed), 0);
         waits();
         waits();
-        released();
+        note_release();
         let at_ns = RELEASED_NS.load(Ordering::Relaxed);
         assert!(at_ns > 0);
-        waited(false, at_ns + 500); // Another one took it; it waits on.
+        end_wait(false, at_ns + 500); // Another one took it; it waits on.
         waits();
-        waited(true, at_ns + 700);
+        end_wait(true, at_ns + 700);
         assert_eq!((waiters(), totals()), (1, (700, 1)));
         // SAFETY: the child only reads an atomic, and ends.
         unsafe {
@@ -94,7 +94,7 @@ mod tests {
             assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
             assert_eq!(status, 0);
         }
-        waited(false, at_ns + 900);
+        end_wait(false, at_ns + 900);
         assert_eq!(waiters(), 0);
     }
 }

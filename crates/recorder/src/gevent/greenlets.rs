@@ -5,7 +5,7 @@
 //! Everything here is called with the GIL, which is the table's lock.
 
 use crate::names;
-use crate::strand::{self, Unit};
+use crate::thread_state::{self, Unit};
 use greenlane_process::clock;
 use greenlane_process::forks;
 use greenlane_recording_format::event::{Event, Text, UnitKind, NO_JOB};
@@ -61,7 +61,7 @@ pub struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         if self.held.is_some() {
-            strand::forget(self.unit);
+            thread_state::forget(self.unit);
         }
         // SAFETY: our own reference; a weak reference that goes first does not call back.
         unsafe { ffi::Py_XDECREF(self.gone) };
@@ -249,10 +249,10 @@ pub fn make(
     job: u64,
     thread: u64,
 ) -> *mut Entry {
-    let mut unit = Box::new(strand::new_unit(kind, name));
+    let mut unit = Box::new(thread_state::new_unit(kind, name));
     if unit.id != 0 && unit.job != job {
         unit.job = job;
-        strand::emit(Event::Attach {
+        thread_state::emit(Event::Attach {
             at_ns: clock::monotonic_ns(),
             unit: unit.id,
             job,
@@ -289,7 +289,7 @@ pub fn spawner_job(greenlet: *mut ffi::PyObject) -> u64 {
 
 /// A thread's first greenlet may outlive the thread, whose unit is gone then.
 fn job_of(entry: &Entry) -> u64 {
-    if entry.held.is_none() && strand::own_unit() != Some(entry.unit) {
+    if entry.held.is_none() && thread_state::own_unit() != Some(entry.unit) {
         return NO_JOB;
     }
     // SAFETY: held by the entry, or this thread's.

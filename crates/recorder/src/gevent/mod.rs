@@ -5,11 +5,11 @@
 //! | [`greenlets`] | which greenlet is which unit; greenlet's C functions |
 //! | [`switches`] | the trace function: slices end and begin |
 //! | [`roles`] | what the calls of gevent's methods tell |
-//! | [`stamped`] | goes round a callback that gevent's loop is given |
+//! | [`timed_callback`] | goes round a callback that gevent's loop is given |
 //! | [`classes`] | gevent's classes |
 //!
 //! When did a greenlet become able to run? It is resumed by the hub for one of three reasons. A *callback* that somebody
-//! queued with `run_callback`: the moment of queueing, exact; [`stamped::Stamped`] carries it. A *timer*: when it was
+//! queued with `run_callback`: the moment of queueing, exact; [`timed_callback::TimedCallback`] carries it. A *timer*: when it was
 //! due. *I/O*: between two polls of the loop; exact if the poll slept, and by the kernel's stamp once the greenlet reads.
 //! What the hub only passes on (a select's event, a thread pool's result) keeps the moment of its cause. Who only gives
 //! others their turn (`sleep(0)`, a poll or a timeout of 0) could run since it left: its wait is for the loop.
@@ -19,10 +19,10 @@
 mod classes;
 mod greenlets;
 mod roles;
-mod stamped;
 mod switches;
+mod timed_callback;
 
-use crate::lead;
+use crate::method_hook;
 use crate::names;
 use greenlane_interpreter::endings::guard_at_exit;
 use pyo3::exceptions::PyValueError;
@@ -57,7 +57,7 @@ impl Switches {
 
     #[staticmethod]
     fn installed() -> bool {
-        switches::installed()
+        switches::is_installed()
     }
 
     #[staticmethod]
@@ -86,8 +86,8 @@ impl Switches {
             )))
             }
         };
-        stamped::load(original.py())?;
-        lead::make(original, Box::new(role))
+        timed_callback::load(original.py())?;
+        method_hook::make(original, Box::new(role))
     }
 
     #[staticmethod]

@@ -2,11 +2,11 @@
 
 use super::classes::{Classes, LOCK, PROCESS, SLEEP, SOCKET};
 use super::greenlets::{self, Label, PyMethod_Type, UNLABELLED};
-use super::stamped::stamp;
-use super::switches::{self, here, Cause};
+use super::switches::{self, current_hub, Cause};
+use super::timed_callback::stamp;
 use crate::names;
-use crate::strand;
 use crate::switch;
+use crate::thread_state;
 use greenlane_methods::call::Call;
 use greenlane_methods::table::Rule;
 use greenlane_process::clock;
@@ -32,17 +32,17 @@ pub enum Role {
 
 impl Rule for Role {
     fn wants(&self) -> bool {
-        switch::on() && switches::installed()
+        switch::on() && switches::is_installed()
     }
 
-    unsafe fn seen(&self, call: &Call<'_>) -> *mut ffi::PyObject {
+    unsafe fn see(&self, call: &Call<'_>) -> *mut ffi::PyObject {
         // SAFETY: as the caller says.
         unsafe {
             match (*self, call.argument(0, None)) {
                 (Role::RunCallback, Some(callback)) => run_callback(call, callback),
                 (Role::HubWait, Some(watcher)) => {
                     switches::watch_from(false);
-                    labelled(label_of(watcher), call)
+                    label_greenlet(label_of(watcher), call)
                 }
                 (Role::RunCallback | Role::HubWait, None) => call.pass(),
                 (Role::Waits(kind, name, timeout_at), _) => {
@@ -54,10 +54,10 @@ impl Rule for Role {
                             .is_some_and(|timeout| is_zero(timeout)),
                         ..Label::NONE
                     };
-                    labelled(label, call)
+                    label_greenlet(label, call)
                 }
-                (Role::Expires, _) => caused(expired(call.this), call),
-                (Role::ThreadResult, _) => caused(finished(call.this), call),
+                (Role::Expires, _) => stamp_with_cause(timeout_cause(call.this), call),
+                (Role::ThreadResult, _) => stamp_with_cause(result_cause(call.this), call),
             }
         }
     }
@@ -84,10 +84,10 @@ unsafe fn is_zero(number: *mut ffi::PyObject) -> bool {
     }
 }
 
-unsafe fn labelled(label: Label, call: &Call<'_>) -> *mut ffi::PyObject {
+unsafe fn label_greenlet(label: Label, call: &Call<'_>) -> *mut ffi::PyObject {
     // SAFETY: within the call. A greenlet takes its label along when it is switched away.
     unsafe {
-        let now = &mut here().label;
+        let now = &mut current_hub().label;
         let before = *now;
         if before.kind == UNLABELLED {
             *now = label;
@@ -96,18 +96,18 @@ unsafe fn labelled(label: Label, call: &Call<'_>) -> *mut ffi::PyObject {
             now.yields |= label.yields;
         }
         let result = call.pass();
-        here().label = before;
+        current_hub().label = before;
         result
     }
 }
 
-unsafe fn caused(cause: Cause, call: &Call<'_>) -> *mut ffi::PyObject {
+unsafe fn stamp_with_cause(cause: Cause, call: &Call<'_>) -> *mut ffi::PyObject {
     // SAFETY: within the call.
     unsafe {
         switches::watch_from(true);
-        let before = std::mem::replace(&mut here().cause, cause);
+        let before = std::mem::replace(&mut current_hub().cause, cause);
         let result = call.pass();
-        here().cause = before;
+        current_hub().cause = before;
         result
     }
 }
@@ -131,7 +131,7 @@ unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
     // SAFETY: a valid object.
     unsafe {
         let now_ns = clock::monotonic_ns();
-        let here = here();
+        let hub = current_hub();
         let (owner, is_native) = owner_of(callback);
         let cause = Cause {
             known_ns: now_ns,
@@ -149,21 +149,21 @@ unsafe fn cause_of(callback: *mut ffi::PyObject) -> Cause {
             && greenlets::is_greenlet(owner)
             && greenlets::is_new(owner)
         {
-            here.announce(owner, now_ns);
+            hub.announce(owner, now_ns);
             return cause;
         }
-        if !here.in_hub() {
+        if !hub.in_hub() {
             return cause;
         }
-        if here.cause.ready_ns != 0 {
+        if hub.cause.ready_ns != 0 {
             return Cause {
-                known_ns: here.cause.known_ns,
-                ready_ns: here.cause.ready_ns,
-                seen_ns: here.cause.seen_ns,
+                known_ns: hub.cause.known_ns,
+                ready_ns: hub.cause.ready_ns,
+                seen_ns: hub.cause.seen_ns,
                 ..cause
             };
         }
-        match strand::poll_bracket() {
+        match thread_state::poll_bracket() {
             Some((known_ns, ready_ns)) => Cause {
                 known_ns,
                 ready_ns,
@@ -204,7 +204,7 @@ enum Watcher {
 }
 
 /// The attribute names that watchers are asked for, and their calls.
-struct Asked {
+struct HubMethods {
     events: *mut ffi::PyObject,
     after: *mut ffi::PyObject,
     at: *mut ffi::PyObject,
@@ -218,17 +218,17 @@ struct Asked {
     others: Text,
 }
 // SAFETY: interned texts, never released.
-unsafe impl Sync for Asked {}
+unsafe impl Sync for HubMethods {}
 // SAFETY: as above.
-unsafe impl Send for Asked {}
+unsafe impl Send for HubMethods {}
 
-fn asked() -> &'static Asked {
-    static ASKED: OnceLock<Asked> = OnceLock::new();
+fn hub_methods() -> &'static HubMethods {
+    static ASKED: OnceLock<HubMethods> = OnceLock::new();
     ASKED.get_or_init(|| {
         // SAFETY: called with the GIL.
         let name =
             |text: &std::ffi::CStr| unsafe { ffi::PyUnicode_InternFromString(text.as_ptr()) };
-        Asked {
+        HubMethods {
             events: name(c"events"),
             after: name(c"_after"),
             at: name(c"at"),
@@ -248,7 +248,7 @@ fn asked() -> &'static Asked {
 unsafe fn label_of(watcher: *mut ffi::PyObject) -> Label {
     // SAFETY: a valid object; errors are cleared.
     unsafe {
-        let asked = asked();
+        let asked = hub_methods();
         static KNOWN: Classes<Watcher> = Classes::new();
         let watcher_is = KNOWN.get(ffi::Py_TYPE(watcher) as usize, |name| match name {
             "io" => Watcher::Io,
@@ -322,14 +322,14 @@ unsafe fn real(object: *mut ffi::PyObject, name: *mut ffi::PyObject) -> Option<f
 /// Since when the timer of a `gevent.Timeout` is due.
 ///
 /// libev leaves in an expired timer how long before the loop's time it was due: that time is the last poll's end.
-unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
+unsafe fn timeout_cause(timeout: *mut ffi::PyObject) -> Cause {
     // SAFETY: a valid object; errors are cleared.
     unsafe {
-        let asked = asked();
+        let asked = hub_methods();
         if real(timeout, asked.seconds) == Some(0.0) {
             return Cause::BEFORE;
         }
-        let Some((known_ns, polled_ns)) = strand::poll_bracket() else {
+        let Some((known_ns, polled_ns)) = thread_state::poll_bracket() else {
             return Cause::NONE;
         };
         let timer = ffi::PyObject_GetAttr(timeout, asked.timer);
@@ -356,14 +356,14 @@ unsafe fn expired(timeout: *mut ffi::PyObject) -> Cause {
 }
 
 /// Since when a thread pool's result is there, as its worker said ([`finish`]); else since the last poll found it.
-fn finished(result: *mut ffi::PyObject) -> Cause {
+fn result_cause(result: *mut ffi::PyObject) -> Cause {
     let said_ns = FINISHED.lock().map_or(None, |mut said| {
         let at = said
             .iter()
             .position(|&(object, _)| object == result as usize)?;
         Some(said.swap_remove(at).1)
     });
-    let (known_ns, ready_ns) = match (said_ns, strand::poll_bracket()) {
+    let (known_ns, ready_ns) = match (said_ns, thread_state::poll_bracket()) {
         (Some(said_ns), _) => (said_ns, said_ns),
         (None, Some(bracket)) => bracket,
         (None, None) => return Cause::NONE,

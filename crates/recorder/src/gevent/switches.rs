@@ -7,8 +7,8 @@
 
 use super::classes::{what_ends, LOCK};
 use super::greenlets::{self, Entry, Label, UNLABELLED};
-use crate::strand::{self, Unit};
 use crate::switch;
+use crate::thread_state::{self, Unit};
 use greenlane_process::clock;
 use greenlane_process::forks;
 use greenlane_recording_format::event::{UnitKind, NO_JOB};
@@ -59,7 +59,7 @@ impl Cause {
 }
 
 /// What one thread's probe knows.
-pub struct Here {
+pub struct CurrentHub {
     /// The epoch in which it was installed; another one than [`EPOCH`] = it is to go.
     epoch: u64,
     generation: u64,
@@ -81,11 +81,11 @@ pub struct Here {
     pub cause: Cause,
 }
 
-struct Place(UnsafeCell<Here>);
+struct Place(UnsafeCell<CurrentHub>);
 
 thread_local! {
-    static HERE: Place = const {
-        Place(UnsafeCell::new(Here {
+    static CURRENT: Place = const {
+        Place(UnsafeCell::new(CurrentHub {
             epoch: 0,
             generation: 0,
             thread: 0,
@@ -102,13 +102,13 @@ thread_local! {
 }
 
 /// This thread's place.
-pub fn here() -> &'static mut Here {
+pub fn current_hub() -> &'static mut CurrentHub {
     // SAFETY: a value without a destructor lives as long as its thread, and only this thread has the pointer. Functions
     // that call Python do not keep the reference over the call.
-    HERE.with(|place| unsafe { &mut *place.0.get() })
+    CURRENT.with(|place| unsafe { &mut *place.0.get() })
 }
 
-impl Here {
+impl CurrentHub {
     /// Whether the hub runs, as far as is known.
     pub fn in_hub(&self) -> bool {
         // SAFETY: the entry of the running greenlet, which lives. In a forked child it is a copy of the parent's, which
@@ -130,13 +130,13 @@ impl Here {
 }
 
 /// Whether the probe is installed.
-pub fn installed() -> bool {
+pub fn is_installed() -> bool {
     EPOCH.load(Ordering::Relaxed) & 1 == 1
 }
 
 /// Begins (or ends) the probe's time; threads follow at their next switch.
 pub fn set_installed(on: bool) {
-    if installed() != on {
+    if is_installed() != on {
         EPOCH.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -207,14 +207,14 @@ fn is_hub(greenlet: *mut ffi::PyObject) -> bool {
 /// `in_hub`: whether the hub calls it; else a greenlet that is about to wait in it. Threads without a hub stay untraced.
 #[inline]
 pub fn watch_from(in_hub: bool) {
-    let here = here();
+    let hub = current_hub();
     // Who was told last that the hub runs, and is called from it, has missed nothing; and the other way round. Two waits
     // with no switch between them cannot be.
-    here.waits += 1;
-    let missed = here.in_hub() != in_hub || (!in_hub && here.waits > 1);
-    if missed || !here.is_traced() || here.generation != forks::generation() {
-        here.waits = 1;
-        if missed && switch::on() && installed() {
+    hub.waits += 1;
+    let missed = hub.in_hub() != in_hub || (!in_hub && hub.waits > 1);
+    if missed || !hub.is_traced() || hub.generation != forks::generation() {
+        hub.waits = 1;
+        if missed && switch::on() && is_installed() {
             begin(greenlets::current());
         } else {
             watch();
@@ -224,14 +224,14 @@ pub fn watch_from(in_hub: bool) {
 
 /// The same, from wherever.
 pub fn watch() {
-    if !switch::on() || !installed() {
+    if !switch::on() || !is_installed() {
         return;
     }
-    let here = here();
+    let hub = current_hub();
     let running = greenlets::current();
-    if here.is_traced() && here.told == running {
-        if here.current != running || here.generation != forks::generation() {
-            here.adopt(running, clock::monotonic_ns());
+    if hub.is_traced() && hub.told == running {
+        if hub.current != running || hub.generation != forks::generation() {
+            hub.adopt(running, clock::monotonic_ns());
         }
         return;
     }
@@ -254,26 +254,26 @@ fn begin(running: *mut ffi::PyObject) {
             ffi::Py_DECREF(standing);
         } else {
             set_trace(trace);
-            let here = here();
-            let former = std::mem::replace(&mut here.next, ptr::null_mut());
+            let hub = current_hub();
+            let former = std::mem::replace(&mut hub.next, ptr::null_mut());
             if standing == ffi::Py_None() {
                 ffi::Py_DECREF(standing);
             } else {
-                here.next = standing;
+                hub.next = standing;
             }
             ffi::Py_XDECREF(former);
         }
     }
     let epoch = EPOCH.load(Ordering::Relaxed);
-    strand::enter_loop();
-    self::here().generation = forks::generation();
+    thread_state::enter_loop();
+    self::current_hub().generation = forks::generation();
     let now_ns = clock::monotonic_ns();
-    let here = here();
-    here.epoch = epoch;
-    here.told = running;
-    here.inside = false;
-    here.lose();
-    here.adopt(running, now_ns);
+    let hub = current_hub();
+    hub.epoch = epoch;
+    hub.told = running;
+    hub.inside = false;
+    hub.lose();
+    hub.adopt(running, now_ns);
 }
 
 /// Whether `standing` is a trace function that has ours behind it, as gevent's own tracers do.
@@ -304,16 +304,16 @@ unsafe fn set_trace(trace: *mut ffi::PyObject) {
 
 /// Takes the trace off this thread.
 pub fn end() {
-    let here = here();
-    if here.epoch & 1 == 0 {
+    let hub = current_hub();
+    if hub.epoch & 1 == 0 {
         return;
     }
-    here.epoch = 0;
-    here.lose();
-    here.cause = Cause::NONE;
-    strand::run_own(clock::monotonic_ns());
-    greenlets::forget_thread(here.thread);
-    strand::leave_loop();
+    hub.epoch = 0;
+    hub.lose();
+    hub.cause = Cause::NONE;
+    thread_state::run_own(clock::monotonic_ns());
+    greenlets::forget_thread(hub.thread);
+    thread_state::leave_loop();
     // SAFETY: as in `begin`. A trace function over ours keeps calling ours; ours passes on to the one behind it.
     unsafe {
         let standing = ffi::PyObject_CallNoArgs(GETTRACE.load(Ordering::Relaxed));
@@ -321,7 +321,7 @@ pub fn end() {
             return ffi::PyErr_Clear();
         }
         if standing == TRACE.load(Ordering::Relaxed) {
-            let next = std::mem::replace(&mut self::here().next, ptr::null_mut());
+            let next = std::mem::replace(&mut self::current_hub().next, ptr::null_mut());
             if next.is_null() {
                 set_trace(ffi::Py_None());
             } else {
@@ -340,7 +340,7 @@ unsafe extern "C" fn on_switch(
 ) -> *mut ffi::PyObject {
     // SAFETY: CPython passes `count` valid objects.
     unsafe {
-        if std::mem::replace(&mut here().inside, true) {
+        if std::mem::replace(&mut current_hub().inside, true) {
             return ffi::Py_NewRef(ffi::Py_None());
         }
         if count == 2 {
@@ -348,58 +348,58 @@ unsafe extern "C" fn on_switch(
             if event == SWITCH.load(Ordering::Relaxed) || event == THROW.load(Ordering::Relaxed) {
                 let pair = *arguments.add(1);
                 if ffi::PyTuple_CheckExact(pair) != 0 && ffi::PyTuple_GET_SIZE(pair) == 2 {
-                    switched(
+                    record_switch(
                         ffi::PyTuple_GET_ITEM(pair, 0),
                         ffi::PyTuple_GET_ITEM(pair, 1),
                     );
                 }
             }
         }
-        let here = here();
-        let next = here.next;
+        let hub = current_hub();
+        let next = hub.next;
         if next.is_null() {
-            here.inside = false;
+            hub.inside = false;
             return ffi::Py_NewRef(ffi::Py_None());
         }
         ffi::Py_INCREF(next);
         let result = ffi::PyObject_Vectorcall(next, arguments, count as usize, ptr::null_mut());
         ffi::Py_DECREF(next);
-        let here = self::here();
-        here.inside = false;
+        let hub = self::current_hub();
+        hub.inside = false;
         if result.is_null() {
             // As without us: who raises is not called again. greenlet takes us off too; `watch` puts us back.
-            if here.next == next {
-                here.next = ptr::null_mut();
+            if hub.next == next {
+                hub.next = ptr::null_mut();
                 ffi::Py_DECREF(next);
             }
-            here.told = ptr::null_mut();
+            hub.told = ptr::null_mut();
         }
         result
     }
 }
 
-fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
-    let here = here();
-    here.told = target;
-    here.waits = 0;
-    if !here.is_traced() {
+fn record_switch(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
+    let hub = current_hub();
+    hub.told = target;
+    hub.waits = 0;
+    if !hub.is_traced() {
         return end();
     }
     if !switch::on() {
-        if !here.current.is_null() {
-            strand::run_own(clock::monotonic_ns());
-            here.lose();
+        if !hub.current.is_null() {
+            thread_state::run_own(clock::monotonic_ns());
+            hub.lose();
         }
         return;
     }
     let now_ns = clock::monotonic_ns();
-    if here.current != origin || here.generation != forks::generation() {
+    if hub.current != origin || hub.generation != forks::generation() {
         if !greenlets::is_greenlet(origin) {
             return;
         }
-        here.adopt(origin, now_ns);
+        hub.adopt(origin, now_ns);
     }
-    let from = here.entry;
+    let from = hub.entry;
     if from.is_null() {
         return;
     }
@@ -409,32 +409,32 @@ fn switched(origin: *mut ffi::PyObject, target: *mut ffi::PyObject) {
         // Before the origin stops: whom it starts belongs to its job.
         let to = match greenlets::find(target) {
             Some(entry) => entry,
-            None if greenlets::is_greenlet(target) => here.meet(target),
-            None => return here.lose(),
+            None if greenlets::is_greenlet(target) => hub.meet(target),
+            None => return hub.lose(),
         };
         let unit = (*from).unit;
-        strand::suspend(unit, now_ns);
+        thread_state::suspend(unit, now_ns);
         if greenlets::is_over(origin) {
             greenlets::forget(origin);
         } else if !from_hub {
-            (*from).label = here.label;
-            describe(&mut *unit, &here.label);
+            (*from).label = hub.label;
+            describe(&mut *unit, &hub.label);
         }
-        here.current = target;
-        here.entry = to;
+        hub.current = target;
+        hub.entry = to;
         let unit = (*to).unit;
         if (*to).is_hub {
             // The hub waits for nobody: what it does between greenlets is its slice.
             (*unit).left_ns = 0;
         } else {
-            here.label = std::mem::replace(&mut (*to).label, Label::NONE);
+            hub.label = std::mem::replace(&mut (*to).label, Label::NONE);
             if from_hub {
-                here.explain(&mut *unit, now_ns);
+                hub.explain(&mut *unit, now_ns);
             } else {
-                strand::set_ready(&mut *unit, now_ns, now_ns, true);
+                thread_state::set_ready(&mut *unit, now_ns, now_ns, true);
             }
         }
-        strand::resume(unit, now_ns);
+        thread_state::resume(unit, now_ns);
     }
 }
 
@@ -448,26 +448,26 @@ fn describe(unit: &mut Unit, label: &Label) {
     unit.peer = label.peer;
 }
 
-impl Here {
+impl CurrentHub {
     /// Says since when `unit`, which the hub runs now, could have run.
     fn explain(&self, unit: &mut Unit, now_ns: u64) {
         if self.label.kind == UNLABELLED && self.cause.class != 0 {
             (unit.kind, unit.call) = what_ends(self.cause.class);
         }
         if self.label.yields {
-            strand::set_ready(unit, unit.left_ns, unit.left_ns, true);
+            thread_state::set_ready(unit, unit.left_ns, unit.left_ns, true);
         } else if self.cause.ready_ns != 0 && self.cause.ready_ns < unit.left_ns {
-            strand::set_ready(unit, self.cause.seen_ns, self.cause.seen_ns, true);
+            thread_state::set_ready(unit, self.cause.seen_ns, self.cause.seen_ns, true);
         } else if self.cause.ready_ns != 0 {
             let exact = self.cause.known_ns == self.cause.ready_ns;
-            strand::set_ready(unit, self.cause.known_ns, self.cause.ready_ns, exact);
+            thread_state::set_ready(unit, self.cause.known_ns, self.cause.ready_ns, exact);
         } else if self.label.due_ns != 0 && self.label.due_ns <= now_ns {
             let ready_ns = due(self.label.due_ns);
-            strand::set_ready(unit, ready_ns, ready_ns, true);
-        } else if let Some((known_ns, ready_ns)) = strand::poll_bracket() {
+            thread_state::set_ready(unit, ready_ns, ready_ns, true);
+        } else if let Some((known_ns, ready_ns)) = thread_state::poll_bracket() {
             // A poll before it left says nothing.
             if ready_ns > unit.left_ns {
-                strand::set_ready(unit, known_ns, ready_ns, known_ns == ready_ns);
+                thread_state::set_ready(unit, known_ns, ready_ns, known_ns == ready_ns);
             }
         }
     }
@@ -477,7 +477,7 @@ impl Here {
         if self.generation != forks::generation() {
             // A forked child's thread starts again.
             self.generation = forks::generation();
-            strand::enter_loop();
+            thread_state::enter_loop();
         }
         // SAFETY: no arguments; it cannot fail.
         self.thread = unsafe { libc::pthread_self() } as u64;
@@ -488,9 +488,9 @@ impl Here {
         // SAFETY: a live entry, just found or made.
         unsafe {
             let unit = (*entry).unit;
-            if strand::running_unit() != unit {
+            if thread_state::running_unit() != unit {
                 (*unit).left_ns = 0;
-                strand::resume(unit, now_ns);
+                thread_state::resume(unit, now_ns);
             }
         }
         self.current = greenlet;
@@ -501,7 +501,7 @@ impl Here {
     /// Makes the entry of a greenlet that nobody has announced.
     fn meet(&self, greenlet: *mut ffi::PyObject) -> *mut Entry {
         if greenlets::is_main(greenlet) {
-            if let Some(own) = strand::own_unit() {
+            if let Some(own) = thread_state::own_unit() {
                 return greenlets::make_main(greenlet, own, self.thread);
             }
         }
@@ -510,7 +510,7 @@ impl Here {
             return greenlets::make(greenlet, UnitKind::Loop, name, NO_JOB, self.thread);
         }
         // What a timer starts (`spawn_later`) belongs to the job that set the timer.
-        let job = match strand::running().1 {
+        let job = match thread_state::running().1 {
             NO_JOB => greenlets::spawner_job(greenlet),
             job => job,
         };
@@ -537,7 +537,7 @@ const GRAIN_NS: u64 = 1_500_000;
 
 /// When a timer that was due at `due_ns` let its greenlet go: then, or when the poll that slept over it came back.
 pub fn due(due_ns: u64) -> u64 {
-    match strand::poll_bracket() {
+    match thread_state::poll_bracket() {
         Some((known_ns, polled_ns))
             if known_ns == polled_ns && (due_ns..due_ns + GRAIN_NS).contains(&polled_ns) =>
         {
@@ -549,12 +549,11 @@ pub fn due(due_ns: u64) -> u64 {
 
 /// When the running greenlet was made ready for the first time; 0 = unknown.
 pub fn spawned_ns() -> u64 {
-    let here = here();
-    let foreign = here.generation != forks::generation();
-    if foreign || here.entry.is_null() || !here.is_traced() || here.current != greenlets::current()
-    {
+    let hub = current_hub();
+    let foreign = hub.generation != forks::generation();
+    if foreign || hub.entry.is_null() || !hub.is_traced() || hub.current != greenlets::current() {
         return 0;
     }
     // SAFETY: the entry of the running greenlet.
-    unsafe { (*here.entry).spawned_ns }
+    unsafe { (*hub.entry).spawned_ns }
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 /// Reads both. They belong together: a set-up names the profile's routes and upstreams.
 pub fn model_and_set_up(profile: &[u8], set_up: &[u8]) -> Read<(Model, SetUp)> {
-    let (profile, set_up) = (parsed("profile", profile)?, parsed("set_up", set_up)?);
+    let (profile, set_up) = (parse("profile", profile)?, parse("set_up", set_up)?);
     let (profile, set_up) = (At::root("profile", &profile), At::root("set_up", &set_up));
     let placement = Placement::read(&set_up.of("placement"))?;
     let model = profile::model(&profile, &placement)?;
@@ -24,7 +24,7 @@ pub fn model_and_set_up(profile: &[u8], set_up: &[u8]) -> Read<(Model, SetUp)> {
     Ok((model, set_up))
 }
 
-fn parsed(name: &str, bytes: &[u8]) -> Read<Value> {
+fn parse(name: &str, bytes: &[u8]) -> Read<Value> {
     serde_json::from_slice(bytes).map_err(|error| Wrong {
         what: name.to_owned(),
         value: error.to_string(),

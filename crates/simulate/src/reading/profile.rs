@@ -1,7 +1,7 @@
 //! What is simulated: a profile's routes, steps, upstreams and arrivals.
 
 use super::at::{At, Read, MOST, MOST_MS};
-use crate::model::{Arrivals, Came, Model, Route, Sequence, Step, Work};
+use crate::model::{Arrivals, Model, RecordedArrival, Route, Sequence, Step, Work};
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ pub fn model(at: &At<'_>, placement: &Placement) -> Read<Model> {
     for route in at.of("routes").list()? {
         let name = route.of("route").text()?;
         let per_s = route.of("rate_per_s").number(0.0, MOST)?;
-        let called = named(&route.of("upstreams"), &mut upstreams)?;
+        let called = upstream_numbers(&route.of("upstreams"), &mut upstreams)?;
         let listed = route.of("sequences");
         let mut sequences = Vec::new();
         for sequence in listed.list()? {
@@ -79,7 +79,7 @@ pub fn model(at: &At<'_>, placement: &Placement) -> Read<Model> {
 }
 
 /// Numbers of the upstreams that a route calls, by name.
-fn named(at: &At<'_>, upstreams: &mut Vec<String>) -> Read<Vec<u32>> {
+fn upstream_numbers(at: &At<'_>, upstreams: &mut Vec<String>) -> Read<Vec<u32>> {
     let mut numbers = Vec::new();
     for one in at.list()? {
         let name = one.text()?;
@@ -139,7 +139,7 @@ fn arrivals(at: &At<'_>, routes: &[Route]) -> Read<Arrivals> {
 }
 
 /// `[ms, number of its route]`; behind it, if it is known, the number of the route's sequence, or null.
-fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
+fn read_came(at: &At<'_>, routes: &[Route]) -> Read<RecordedArrival> {
     let route = at.at(1).count(0.0, routes.len() as f64 - 1.0, 0)?;
     let number = at.at(2);
     let sequence = match number.value {
@@ -149,7 +149,7 @@ fn read_came(at: &At<'_>, routes: &[Route]) -> Read<Came> {
             Some(number.count(0.0, known - 1.0, 0)?)
         }
     };
-    Ok(Came {
+    Ok(RecordedArrival {
         at_ns: (at.at(0).number(0.0, MOST_MS)? * 1e6).round() as u64,
         route,
         sequence,

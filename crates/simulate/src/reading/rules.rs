@@ -2,9 +2,9 @@
 
 use super::at::{At, Read, MOST};
 use crate::set_up::PermitRule;
-use greenlane_policy::at_once::AtOnceRule;
 use greenlane_policy::shed::ShedRule;
 use greenlane_policy::weight::WeightRule;
+use greenlane_policy::worker_concurrency::ConcurrencyRule;
 
 pub fn permit_rule(at: &At<'_>) -> Read<PermitRule> {
     Ok(PermitRule {
@@ -33,8 +33,8 @@ pub fn shed_rule(at: &At<'_>) -> Read<ShedRule> {
     })
 }
 
-pub fn at_once_rule(at: &At<'_>) -> Read<AtOnceRule> {
-    Ok(AtOnceRule {
+pub fn at_once_rule(at: &At<'_>) -> Read<ConcurrencyRule> {
+    Ok(ConcurrencyRule {
         busy: at.of("busy").number(0.0, 1.0)?,
         least: at.of("least").number(1.0, MOST)? as u32,
         most: at.of("most").number(1.0, MOST)? as u32,

@@ -26,7 +26,7 @@ impl<'a> World<'a> {
         };
         let now_ns = self.now_ns;
         if let Some(bulkheads) = &mut self.bulkheads {
-            bulkheads.upstreams.ended(id.into(), now_ns, outcome);
+            bulkheads.upstreams.end(id.into(), now_ns, outcome);
         }
     }
 
@@ -44,7 +44,7 @@ impl<'a> World<'a> {
             let job = &self.jobs[id];
             let waited_ns = now_ns - job.arrival_ns;
             self.tally
-                .waited(job.index, job.route, Cause::Upstream, waited_ns);
+                .add_wait(job.index, job.route, Cause::Upstream, waited_ns);
             self.place(id);
         }
         self.look_again();

@@ -67,7 +67,7 @@ impl World<'_> {
     }
 
     /// Computes for so long without the GIL.
-    pub(super) fn beside(&mut self, id: u32, cpu_ns: u64) {
+    pub(super) fn compute_beside(&mut self, id: u32, cpu_ns: u64) {
         self.cores.enter(self.now_ns);
         self.cores.until(self.now_ns, cpu_ns, Stretch::Beside(id));
     }
@@ -121,7 +121,7 @@ impl World<'_> {
     fn begin_in_pool(&mut self, id: u32, cpu_ns: u64) {
         self.pool.running += 1;
         self.jobs[id].placed = true;
-        self.beside(id, cpu_ns);
+        self.compute_beside(id, cpu_ns);
     }
 
     fn placed_waited(&mut self, id: u32) {
@@ -129,6 +129,6 @@ impl World<'_> {
         let waited_ns = self.now_ns - job.wants_ns;
         job.wants_ns = self.now_ns;
         self.tally
-            .waited(job.index, job.route, Cause::Placed, waited_ns);
+            .add_wait(job.index, job.route, Cause::Placed, waited_ns);
     }
 }

@@ -5,7 +5,7 @@ use crate::looped;
 use crate::set_up::{Host, Kind, Queue};
 use crate::tally::{Cause, Outcome};
 use crate::world::World;
-use greenlane_policy::threads::{is_heavy, turn, Turn};
+use greenlane_policy::threads::{is_heavy, next_queue, PoolQueue};
 use std::collections::VecDeque;
 
 /// asyncio accepts up to this many connections at one wake-up of its socket.
@@ -33,7 +33,7 @@ impl World<'_> {
             self.listen_all(lane);
             return;
         }
-        let process = self.chosen(lane);
+        let process = self.choose_process(lane);
         self.jobs[id].process = process as u32;
         self.processes[process].in_flight += 1;
         self.front.in_progress[lane] += 1;
@@ -64,11 +64,11 @@ impl World<'_> {
         let came = |line: &VecDeque<u32>| line.front().map(|&id| self.jobs[id].index);
         let waiting = one.permits.as_ref().map_or(0, |own| own.queue.waiting());
         let busy = one.in_progress as usize;
-        let turn = turn(most, busy, came(&one.light), came(&one.heavy), waiting);
+        let turn = next_queue(most, busy, came(&one.light), came(&one.heavy), waiting);
         let one = &mut self.processes[process];
         let line = match turn {
-            Some(Turn::Heavy) => &mut one.heavy,
-            Some(Turn::Light) => &mut one.light,
+            Some(PoolQueue::Heavy) => &mut one.heavy,
+            Some(PoolQueue::Light) => &mut one.light,
             None => return,
         };
         if let Some(id) = line.pop_front() {
@@ -99,7 +99,7 @@ impl World<'_> {
     pub(super) fn start(&mut self, process: usize, id: u32) {
         match &mut self.processes[process].looped {
             Some(looped) => {
-                looped.ready(looped::Turn::Run(id));
+                looped.ready(looped::LoopTurn::Run(id));
                 self.loop_wakes(process);
             }
             None if self.set_up.costs.door_releases == 0 => self.let_in(id),
@@ -165,7 +165,7 @@ impl World<'_> {
         job.left_ns = self.set_up.costs.dispatch_ns;
         let waited_ns = self.now_ns - job.arrival_ns;
         self.tally
-            .waited(job.index, job.route, Cause::Queue, waited_ns);
+            .add_wait(job.index, job.route, Cause::Queue, waited_ns);
         let (arrival_ns, due_ns) = (job.arrival_ns, job.due_ns);
         let sheds = &mut self.processes[job.process as usize].sheds;
         let refuses = sheds
@@ -201,8 +201,8 @@ impl World<'_> {
             }
             self.processes[process].in_progress += 1;
             match self.set_up.host {
-                Host::Gevent => self.looped(process).call_back(looped::Turn::Run(id)),
-                _ => self.looped(process).ready(looped::Turn::Run(id)),
+                Host::Gevent => self.looped(process).call_back(looped::LoopTurn::Run(id)),
+                _ => self.looped(process).ready(looped::LoopTurn::Run(id)),
             }
         }
         self.listen(process);
@@ -241,7 +241,7 @@ impl World<'_> {
             return;
         }
         looped.listening = true;
-        looped.ready(looped::Turn::Accept);
+        looped.ready(looped::LoopTurn::Accept);
         self.loop_wakes(process);
     }
 
@@ -270,7 +270,7 @@ impl World<'_> {
     }
 
     /// The thread that looks first: of a process that idles, else of the one with the fewest who want its CPU.
-    fn chosen(&mut self, lane: usize) -> usize {
+    fn choose_process(&mut self, lane: usize) -> usize {
         let group = &self.front.groups[lane];
         let count = group.len();
         if count == 1 {

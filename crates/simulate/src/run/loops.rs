@@ -1,6 +1,6 @@
 //! Processes whose requests run on one loop.
 
-use crate::looped::{Looped, Turn};
+use crate::looped::{LoopTurn, Looped};
 use crate::process::LOOP;
 use crate::world::World;
 
@@ -50,12 +50,12 @@ impl World<'_> {
                 return false;
             };
             match turn {
-                Turn::Run(id) => {
+                LoopTurn::Run(id) => {
                     if !self.jobs[id].fresh || self.pick_up(id) {
                         self.advance(id);
                     }
                 }
-                Turn::Accept => self.accept(process),
+                LoopTurn::Accept => self.accept(process),
             }
             if self.looped(process).job.is_some() {
                 return true;

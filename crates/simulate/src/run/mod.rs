@@ -20,7 +20,7 @@ mod tests;
 
 use crate::cores::Stretch;
 use crate::heap::Class;
-use crate::model::{Arrivals, Came, Model};
+use crate::model::{Arrivals, Model, RecordedArrival};
 use crate::process::Process;
 use crate::report::{Report, RouteReport};
 use crate::set_up::SetUp;
@@ -68,7 +68,7 @@ impl World<'_> {
     pub fn run(&mut self, jobs: u64, tick: &mut dyn FnMut(f64) -> bool) -> bool {
         self.begin();
         while self.step() {
-            if self.events % LOOK == 0 && !tick(self.tally.ended() as f64 / jobs as f64) {
+            if self.events % LOOK == 0 && !tick(self.tally.jobs_ended() as f64 / jobs as f64) {
                 return false;
             }
         }
@@ -107,8 +107,8 @@ impl World<'_> {
         let busy_frac = |one: &Process| one.busy_ns as f64 / ns;
         Report {
             seconds: ns / 1e9,
-            jobs: self.tally.ended(),
-            unfinished: jobs - self.tally.ended().min(jobs),
+            jobs: self.tally.jobs_ended(),
+            unfinished: jobs - self.tally.jobs_ended().min(jobs),
             in_progress: self.jobs.count() as u64,
             busy_frac: self.processes.iter().map(busy_frac).collect(),
             routes: self
@@ -157,7 +157,7 @@ impl World<'_> {
     }
 
     fn schedule(&mut self, route: usize) {
-        if self.source.started() < self.most {
+        if self.source.jobs_started() < self.most {
             if let Some(at_ns) = self.source.next(route) {
                 let event = Event::Arrival(route as u32);
                 self.timers.push(at_ns, Class::New, event);
@@ -165,7 +165,7 @@ impl World<'_> {
         }
     }
 
-    fn replay(&mut self, came: &[Came]) {
+    fn replay(&mut self, came: &[RecordedArrival]) {
         if let Some((at_ns, number)) = self.source.replay(came) {
             self.timers.push(at_ns, Class::New, Event::Recorded(number));
         }

@@ -64,7 +64,7 @@ impl World<'_> {
             permits.holders.retain(|holder| holder.id != id);
             let granted = permits.queue.release(id.into());
             let nobody = permits.queue.holders() == 0;
-            self.granted(process, &granted);
+            self.note_grants(process, &granted);
             self.watch(process);
             if nobody {
                 self.restore(process);
@@ -86,7 +86,7 @@ impl World<'_> {
         let granted = permits.queue.cancel([id.into()]);
         self.permit_waited(id);
         self.want_cpu(process, id);
-        self.granted(process, &granted);
+        self.note_grants(process, &granted);
         self.watch(process);
     }
 
@@ -125,11 +125,11 @@ impl World<'_> {
             }
             granted.extend(permits.queue.due());
         }
-        self.granted(process, &granted);
+        self.note_grants(process, &granted);
         self.watch(process);
     }
 
-    fn granted(&mut self, process: usize, tickets: &[u64]) {
+    fn note_grants(&mut self, process: usize, tickets: &[u64]) {
         for &ticket in tickets {
             let id = ticket as u32;
             self.permit_waited(id);
@@ -155,7 +155,7 @@ impl World<'_> {
         let waited_ns = self.now_ns - job.wants_ns;
         job.wants_ns = self.now_ns;
         self.tally
-            .waited(job.index, job.route, Cause::Permit, waited_ns);
+            .add_wait(job.index, job.route, Cause::Permit, waited_ns);
     }
 
     /// Sees to it that the first phase that may have used what it may is looked at then.

@@ -4,7 +4,7 @@ use crate::jobs::{Between, Job};
 use crate::model::Work;
 use crate::tally::Outcome;
 use crate::world::World;
-use greenlane_policy::threads::learned;
+use greenlane_policy::threads::learn_share;
 
 impl World<'_> {
     /// Makes a request; it is nowhere yet. `sequence`: which of its route's; None = drawn.
@@ -68,10 +68,10 @@ impl World<'_> {
                 if step.work == Work::Thread {
                     return self.on_thread(id, cpu_ns);
                 }
-                self.tally.computed(job.index, job.route, cpu_ns);
+                self.tally.add_burst(job.index, job.route, cpu_ns);
                 match step.work {
                     Work::Process => self.in_pool(id, cpu_ns),
-                    _ => self.beside(id, cpu_ns),
+                    _ => self.compute_beside(id, cpu_ns),
                 }
             }
         }
@@ -119,11 +119,11 @@ impl World<'_> {
         one.in_flight -= 1;
         if outcome == Outcome::Done {
             if let Some(shed) = one.sheds.get_mut(lane) {
-                shed.served(self.now_ns - job.began_ns, span_ns);
+                shed.add_served(self.now_ns - job.began_ns, span_ns);
             }
             if let Some(permits) = &mut one.permits {
                 let asked = &mut permits.asked[job.route as usize];
-                *asked = Some(learned(*asked, job.asked));
+                *asked = Some(learn_share(*asked, job.asked));
             }
         }
         self.front.in_progress[lane] -= 1;

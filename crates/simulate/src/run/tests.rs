@@ -1,7 +1,7 @@
 //! What theory and the rules demand of whole runs.
 
 use super::*;
-use crate::front::at_once;
+use crate::front::worker_limits;
 use crate::reading::model_and_set_up;
 use crate::tally::Cause;
 use serde_json::{json, Value};
@@ -326,7 +326,7 @@ fn at_once_follows_from_what_requests_do() {
         let set_up =
             json!({"host": "threads", "queue": "central", "processes": 2, "rules": rules()});
         let (model, set_up) = read(&profile, set_up);
-        at_once(&model, &set_up)[1]
+        worker_limits(&model, &set_up)[1]
     };
     assert_eq!(number(json!([["cpu", 10]])), 1);
     let found = number(json!([["cpu", 5], ["io", 55]]));

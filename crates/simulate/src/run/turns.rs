@@ -43,9 +43,9 @@ impl World<'_> {
         if switch_ns > 0 {
             // It is no wait, too.
             job.wants_ns += switch_ns;
-            self.tally.computed(job.index, job.route, switch_ns);
+            self.tally.add_burst(job.index, job.route, switch_ns);
         }
-        let goes_on = self.used(process, who, cpu_ns);
+        let goes_on = self.charge_cpu(process, who, cpu_ns);
         self.processes[process].turning = false;
         match goes_on.or_else(|| self.processes[process].line.pop(self.now_ns)) {
             Some(next) => self.give(process, next),
@@ -54,7 +54,7 @@ impl World<'_> {
     }
 
     /// Takes note of CPU used. Gives who goes on without queueing.
-    fn used(&mut self, process: usize, who: u32, cpu_ns: u64) -> Option<u32> {
+    fn charge_cpu(&mut self, process: usize, who: u32, cpu_ns: u64) -> Option<u32> {
         let id = self.job_of(process, who);
         let job = &mut self.jobs[id];
         job.left_ns -= cpu_ns;
@@ -80,8 +80,8 @@ impl World<'_> {
         }
         let waited_ns = (self.now_ns - job.wants_ns).saturating_sub(burst_ns);
         self.tally
-            .waited(job.index, job.route, Cause::Cpu, waited_ns);
-        self.tally.computed(job.index, job.route, burst_ns);
+            .add_wait(job.index, job.route, Cause::Cpu, waited_ns);
+        self.tally.add_burst(job.index, job.route, burst_ns);
         if std::mem::take(&mut job.placed) {
             let process = job.process as usize;
             self.next_placed(process);
@@ -113,7 +113,7 @@ impl World<'_> {
         one.switch_ns = if one.last.replace(who) == Some(who) {
             0
         } else {
-            one.line.switched(self.now_ns);
+            one.line.note_switch(self.now_ns);
             switch_ns
         };
         let asked_ns = one.line.asked_ns();

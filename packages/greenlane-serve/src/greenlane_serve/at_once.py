@@ -1,6 +1,7 @@
 """What is set live, by what the workers measured: requests at once per worker, and routes of lane `apart`.
 
-The rules are greenlane-policy's `at_once` and `apart`. They get their measurements here; the front gets the decisions.
+The rules are greenlane-policy's `worker_concurrency` and `heavy_route_lane`. They get their measurements here;
+the front gets the decisions.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-from greenlane._native import Apart, AtOnce
+from greenlane._native import HeavyRouteLane, WorkerConcurrency
 from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.routing import FILE, assigned, change
 from greenlane_serve.lanes import APART, SHARED
@@ -35,7 +36,7 @@ class Limits:
         #: A worker that has not turned for so long is busy, whatever its CPU does: its loop or its GIL is held. Twice
         #: the pause between two signs of life.
         self.silent_s = 1.0 if threads else 0.2
-        self._known: dict[str, tuple[AtOnceRule, AtOnce]] = {}
+        self._known: dict[str, tuple[AtOnceRule, WorkerConcurrency]] = {}
 
     def look(self, service: Service, worked: Mapping[str, GroupWork]) -> None:
         """Set what should be, by what each group did since the last call; one of which nothing is known is left out."""
@@ -64,11 +65,11 @@ class Limits:
         self._of(service, group)[1].make_room(times, workers, in_progress)
         self._set(service, group)
 
-    def _of(self, service: Service, group: Group) -> tuple[AtOnceRule, AtOnce]:
+    def _of(self, service: Service, group: Group) -> tuple[AtOnceRule, WorkerConcurrency]:
         rule = AtOnceRule.of(service.settings, threads=self._threads)
         if group.name not in self._known or self._known[group.name][0] != rule:
             first = service.places.at_once(group.name)
-            self._known[group.name] = rule, AtOnce(**dataclasses.asdict(rule), first=first)
+            self._known[group.name] = rule, WorkerConcurrency(**dataclasses.asdict(rule), first=first)
         return self._known[group.name]
 
     def _set(self, service: Service, group: Group) -> bool:
@@ -114,7 +115,7 @@ class Room:
         self._read = read
 
 
-def reason(known: AtOnce, rule: AtOnceRule) -> str:
+def reason(known: WorkerConcurrency, rule: AtOnceRule) -> str:
     """Why the number is what it is: the rule's word, a colon, the same in words."""
     why, cpu_ns, io_ns = known.why()
     if why == _UNKNOWN:
@@ -142,7 +143,7 @@ class Assignment:
     """The routes of lane `apart`."""
 
     def __init__(self) -> None:
-        self._known: tuple[ApartRule, Apart] | None = None
+        self._known: tuple[ApartRule, HeavyRouteLane] | None = None
         self._routes: set[str] = set()
         self._there: list[tuple[str, str]] | None = []
         self._said: set[str] = set()
@@ -163,7 +164,7 @@ class Assignment:
             return
         rule = ApartRule.of(service.settings)
         if self._known is None or self._known[0] != rule:
-            self._known = rule, Apart(**dataclasses.asdict(rule))
+            self._known = rule, HeavyRouteLane(**dataclasses.asdict(rule))
         groups = {SHARED, *(service.layout.group_of(lane) for lane in service.layout.lanes if lane.auto)}
         rows = [row for name in sorted(groups & worked.keys()) for row in worked[name].ended]
         self._known[1].look(rows)

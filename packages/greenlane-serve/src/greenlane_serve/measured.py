@@ -29,9 +29,10 @@ __all__ = [
     "work_of_groups",
 ]
 
-#: (route, jobs, CPU in ns) of requests that have ended, as `_native.Apart.look` takes it.
+#: (route, jobs, CPU in ns) of requests that have ended, as `_native.HeavyRouteLane.look` takes it.
 Ended = tuple[str, int, int]
-#: Of workers, all together: time, CPU in it, how long their threads waited for a core; in ns, for `_native.AtOnce`.
+#: Of workers, all together: time, CPU in it, how long their threads waited for a core; in ns, for
+#: `_native.WorkerConcurrency`.
 Times = tuple[int, int, int]
 
 

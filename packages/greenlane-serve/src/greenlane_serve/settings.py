@@ -186,7 +186,7 @@ _LEARN_AFTER: Final = 10
 
 @dataclass(frozen=True)
 class AtOnceRule:
-    """Arguments of `_native.AtOnce`, one for one, but `first`."""
+    """Arguments of `_native.WorkerConcurrency`, one for one, but `first`."""
 
     busy: float
     least: int
@@ -212,7 +212,7 @@ class AtOnceRule:
 
 @dataclass(frozen=True)
 class ApartRule:
-    """Arguments of `_native.Apart`, one for one."""
+    """Arguments of `_native.HeavyRouteLane`, one for one."""
 
     over_ns: int
     learn_after: int

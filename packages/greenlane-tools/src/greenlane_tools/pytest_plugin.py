@@ -73,7 +73,7 @@ class _Recorded:
     """One test's processes while they are recorded."""
 
     def __init__(self, goal: Goal) -> None:
-        from greenlane.hosts.observed import awaited
+        from greenlane.hosts.observed import import_trigger
         from greenlane.record.recorder import SITE
 
         self.goal = goal
@@ -95,7 +95,7 @@ class _Recorded:
             "record_max_mb": _MAX_MB,
             "record_stacks": True,
         }
-        awaited.attach(own)
+        import_trigger.attach(own)
 
     def read(self) -> Recording:
         """What happened so far."""
@@ -112,11 +112,11 @@ class _Recorded:
         """Put everything back."""
         import shutil
 
-        from greenlane.hosts.observed import awaited
+        from greenlane.hosts.observed import import_trigger
         from greenlane.record.recorder import ENDED
 
         (self.folder / ENDED).touch()
-        awaited.detach()
+        import_trigger.detach()
         for name in os.environ.keys() - self._before.keys():
             del os.environ[name]
         os.environ.update(self._before)

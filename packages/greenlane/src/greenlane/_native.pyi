@@ -11,8 +11,8 @@ from types import CodeType, FrameType
 from typing import Any, Final, Literal, Protocol, final
 
 __all__ = [
-    "Apart",
-    "AtOnce",
+    "HeavyRouteLane",
+    "WorkerConcurrency",
     "CallProfile",
     "CollectionTime",
     "ControlSocket",
@@ -20,7 +20,7 @@ __all__ = [
     "GangChoice",
     "GilLooks",
     "Health",
-    "KeyLook",
+    "KeyStatus",
     "NEWEST_PYTHON",
     "Paused",
     "PermitQueue",
@@ -28,7 +28,7 @@ __all__ = [
     "Recorder",
     "Resource",
     "Shed",
-    "Standing",
+    "StalledThreads",
     "Start",
     "Steps",
     "Switches",
@@ -65,9 +65,9 @@ __all__ = [
     "send_now",
     "stop_listening",
     "threads_heavy",
-    "threads_learned",
+    "threads_learn_share",
     "threads_nearly_full",
-    "threads_turn",
+    "threads_next_queue",
     "unseen_method",
 ]
 
@@ -190,11 +190,11 @@ class Permits:
     def pressure(self) -> tuple[int, int]:
         """(phases that hold a permit, phases that wait for one) now."""
 
-    def counters(self) -> list[tuple[str, int]]:
-        """(name, value) of each counter; `greenlane.metrics` says what they mean."""
+    def counters(self) -> dict[str, int]:
+        """Give the counters by name; `greenlane.metrics` says what they mean."""
 
-    def turns(self) -> list[tuple[str, list[tuple[str, int]]]]:
-        """(route, counters): what its heavy phases got, gain and pay; `greenlane.metrics` says what they mean."""
+    def turns(self) -> dict[str, dict[str, int]]:
+        """Give by route what its heavy phases got, gain and pay, if any; `greenlane.metrics` says what they mean."""
 
     def learned(self) -> list[tuple[str, str, list[tuple[int, int, int, int, int, str]]]]:
         """(route, pin, rows); a row is (phase, mean ns, samples, looks, free looks, weight).
@@ -258,14 +258,14 @@ def unseen_method(cls: type, function: object) -> Callable[..., Any]:
 def threads_nearly_full(most: int) -> int:
     """With this many busy threads of `most`, one more request may have to wait: core's `threads`, as the next three."""
 
-def threads_turn(most: int, busy: int, light: int | None, heavy: int | None, waiting: int) -> bool | None:
+def threads_next_queue(most: int, busy: int, light: int | None, heavy: int | None, waiting: int) -> bool | None:
     """Whether the next thread of a pool is for the first heavy request that waits; False = for the first light one.
 
     None = nobody waits, or there is no thread for it. `light`, `heavy`: when the first of each came, by any count;
     `waiting`: phases that wait for a permit. Cost: 0.1 us.
     """
 
-def threads_learned(share: float | None, asked: bool) -> float:
+def threads_learn_share(share: float | None, asked: bool) -> float:
     """The share of a path's requests that asked for a permit, with one more; None = there was none before."""
 
 def threads_heavy(share: float) -> bool:
@@ -530,7 +530,7 @@ class Recorder:
     def parked(self, job: int, from_ns: int, to_ns: int, by: str) -> None:
         """Write down that a job was held back before it was opened, and what held it: `limit KEY`, `breaker KEY` …"""
 
-    def spent(self) -> tuple[int, int, int, dict[str, int]]:
+    def unit_totals(self) -> tuple[int, int, int, dict[str, int]]:
         """Give (number, CPU, I/O, waits by kind) of this unit since it began, ns; all 0 when off.
 
         Running sums of this unit alone, children are not in it; what a recording says of a job is exact.
@@ -677,10 +677,10 @@ class PermitQueue:
     def waiting(self) -> int: ...
 
 @final
-class Standing:
+class StalledThreads:
     """Detects blocked threads by their CPU clock, without taking the GIL."""
 
-    def __new__(cls) -> Standing: ...
+    def __new__(cls) -> StalledThreads: ...
     def want(self, wanted: bool) -> None:
         """Say whether anybody is to look now; `wait` ends at its next look while not. Cost: 40 ns, as `change`."""
 
@@ -733,7 +733,7 @@ class GilLooks:
         """
 
 @final
-class AtOnce:
+class WorkerConcurrency:
     """How many requests each worker of a group gets at once: greenlane-policy's `at_once`. Cost: some us a call.
 
     Not for two threads at once.
@@ -748,7 +748,7 @@ class AtOnce:
         gap_ns: int,
         window_ns: int,
         first: int,
-    ) -> AtOnce:
+    ) -> WorkerConcurrency:
         """Know nothing yet; `greenlane.policy.AtOnceRule` says what each value means. `first`: the number till then."""
 
     def make_room(self, span: tuple[int, int, int], workers: int, in_progress: int) -> None:
@@ -772,10 +772,10 @@ class AtOnce:
         """(unknown, model, room, least or most; mean CPU and I/O of a request, ns)."""
 
 @final
-class Apart:
+class HeavyRouteLane:
     """Which routes compute for so long that they go to a lane apart: core's `apart`. Not for two threads at once."""
 
-    def __new__(cls, *, over_ns: int, learn_after: int) -> Apart:
+    def __new__(cls, *, over_ns: int, learn_after: int) -> HeavyRouteLane:
         """Know nothing yet; `greenlane.policy.ApartRule` says what each value means."""
 
     def look(self, ended: list[tuple[str, int, int]]) -> bool:
@@ -1032,7 +1032,7 @@ class Start:
         """Nothing but the want of a free slot, or the turns of others."""
 
 @final
-class KeyLook:
+class KeyStatus:
     """What a person sees of one key; the counts are since it became known."""
 
     @property
@@ -1193,10 +1193,10 @@ class Upstreams:
     def load(self, key: str) -> tuple[int, int]:
         """Calls in progress and parked orders of a key. O(1)."""
 
-    def look(self) -> list[KeyLook]:
+    def look(self) -> list[KeyStatus]:
         """What a person sees, by name of the key. Cost: some us a key."""
 
-    def look_at(self, key: str) -> KeyLook | None:
+    def look_at(self, key: str) -> KeyStatus | None:
         """The same of one key; None = it is not known. O(1)."""
 
     def totals(self) -> UpstreamTotals:

@@ -13,7 +13,7 @@ import os
 from greenlane.settings import load
 
 # Imported here: if one of our threads did it, a child forked at that moment would inherit a locked import lock.
-from greenlane.wiring import recording, shown
+from greenlane.wiring import control_endpoint, recording
 
 __all__ = ["listen"]
 
@@ -26,7 +26,7 @@ def listen() -> bool:
     """
     directory = load().control_dir
     if directory:
-        shown.serve(directory, "attach", recording)
+        control_endpoint.serve(directory, "attach", recording)
     return bool(directory)
 
 

@@ -71,7 +71,7 @@ class GreenlaneError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Crosses processes as message and fields: the subclasses' arguments differ, what they hold does not."""
-        return _revived, (type(self), self.args, self.__dict__)
+        return _revive, (type(self), self.args, self.__dict__)
 
 
 class SettingsError(GreenlaneError):
@@ -278,7 +278,7 @@ class Cancelled(BaseException):
     """The caller of the running placed function has left. Raised at `greenlane.checkpoint()` only."""
 
 
-def _revived(kind: type[GreenlaneError], args: tuple[object, ...], fields: dict[str, object]) -> GreenlaneError:
+def _revive(kind: type[GreenlaneError], args: tuple[object, ...], fields: dict[str, object]) -> GreenlaneError:
     error = kind.__new__(kind)
     error.args = args
     error.__dict__.update(fields)
@@ -301,7 +301,7 @@ def _ending(code: int | None) -> tuple[str, str]:
 
 
 def _message(attempted: str, name: str, value: object, rule: str, hint: str) -> str:
-    first = f"{attempted}: {name}={_shown(value)}" if name else attempted
+    first = f"{attempted}: {name}={_format(value)}" if name else attempted
     if rule:
         first += f", expected {rule}"
     return f"{first}\nhint: {hint}" if hint else first
@@ -312,7 +312,7 @@ def without_passwords(text: str) -> str:
     return _PASSWORD.sub(lambda found: f"{found[1]}***@" if found[1] else f"{found[2]}***", text)
 
 
-def _shown(value: object) -> str:
+def _format(value: object) -> str:
     try:
         text = without_passwords(repr(value))
     except Exception:  # the value is a stranger's object: its repr must not hide our message

@@ -375,7 +375,7 @@ def test_on_the_lane_context_goes_in_and_the_loop_can_be_called_back() -> None:
         async def on_loop() -> str:
             return here()
 
-        if here() != LANE:  # Elsewhere it would block, and never come to the lane.
+        if here() != LANE:  # RemoteExecutors it would block, and never come to the lane.
             return [here(), "", USER.get()]
         anyio.from_thread.check_cancelled()
         return [here(), anyio.from_thread.run(on_loop), USER.get()]

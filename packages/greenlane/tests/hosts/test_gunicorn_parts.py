@@ -19,7 +19,7 @@ from greenlane._native import rearm_now, recv_now, send_now
 from greenlane.hosts.gunicorn.answers import Claim, ClaimedResponse, Deadlines, answer
 from greenlane.hosts.gunicorn.connection import (
     ENDED,
-    HOPELESS,
+    INVALID,
     PARTIAL,
     Conn,
     environ_of,
@@ -317,9 +317,9 @@ HEADS = {
     b"GET / HT": PARTIAL,
     b"GET / HTTP/1.1\r\nHost: x\r\n": PARTIAL,
     b"GET / HTTP/1.1\r\nHost: x\r\n\r": PARTIAL,
-    b"GET / HTTP/1.1\n": HOPELESS,
-    b"G" * 4097: HOPELESS,
-    b"GET / HTTP/1.1\r\n" + b"a" * 900_000: HOPELESS,
+    b"GET / HTTP/1.1\n": INVALID,
+    b"G" * 4097: INVALID,
+    b"GET / HTTP/1.1\r\n" + b"a" * 900_000: INVALID,
 }
 
 

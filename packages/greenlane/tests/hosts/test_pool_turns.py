@@ -10,7 +10,7 @@ from gunicorn.config import Config
 from tests.hosts.test_gunicorn_parts import Gate, wait_until
 
 from greenlane.hosts.gunicorn.connection import Conn
-from greenlane.hosts.gunicorn.expected import MOST_PATHS, Expected
+from greenlane.hosts.gunicorn.heavy_predictor import MOST_PATHS, HeavyPredictor
 from greenlane.hosts.pool import Pool
 
 CEILING = 8
@@ -144,8 +144,8 @@ def test_a_small_pool_has_no_threads_to_spare(gate, queue, ceiling: int) -> None
     pool.shutdown()
 
 
-def expected() -> Expected:
-    return Expected(lambda: 0)
+def expected() -> HeavyPredictor:
+    return HeavyPredictor(lambda: 0)
 
 
 def test_a_path_is_expected_to_be_heavy_once_most_of_its_requests_are() -> None:

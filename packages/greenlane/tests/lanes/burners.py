@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from unittest.mock import patch
 
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import Permits, make_permits
 from greenlane.policy import permits as permit_rules
 from greenlane.settings import Settings
 
@@ -30,7 +30,7 @@ def permits(mode: str = "on", **values: object) -> Permits:
     """One permit, also where there is no GIL; else the default settings and rules, changed by `values`."""
     rules = {name.upper(): values.pop(name) for name in RULES & values.keys()}
     with patch.multiple(permit_rules, **rules) if rules else nullcontext():  # type: ignore[arg-type] # by name
-        return Permits(Settings(**{"permits": 1, **values}), mode=mode)  # type: ignore[arg-type] # values by name
+        return make_permits(Settings(**{"permits": 1, **values}), mode=mode)  # type: ignore[arg-type] # values by name
 
 
 def teach(given: Permits, route: str, cpu_ms: float = 6.0, runs: int = 4) -> None:

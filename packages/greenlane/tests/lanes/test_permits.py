@@ -17,7 +17,7 @@ from tests.lanes.burners import burn, permits, teach, together, until
 
 from greenlane import _native, probes
 from greenlane.errors import DeadlineExceeded
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import Permits, learned_rows
 
 NOW = time.monotonic_ns
 CORES = os.sched_getaffinity(0)
@@ -86,7 +86,7 @@ def test_what_is_a_small_part_of_the_heavy_work_runs_free() -> None:
             given.open(NOW(), 0, route)
             burn(cpu_ms)
             given.close()
-    assert {row.route: row.weight for row in given.learned()} == {"GET /page": "light", "GET /report": "heavy"}
+    assert {row.route: row.weight for row in learned_rows(given)} == {"GET /page": "light", "GET /report": "heavy"}
 
 
 def test_heavy_phases_take_turns(heavy: Permits) -> None:
@@ -639,7 +639,7 @@ def test_routes_beyond_the_cap_share_one_row_and_run_free() -> None:
         asked_for(given, f"GET /{number}", 8)
     for number in range(10):
         asked_for(given, f"GET /other/{number}", 1, cpu_ms=6)
-    assert {row.route for row in given.learned()} == {"GET /0", "GET /1", "GET /2", "(other)"}
+    assert {row.route for row in learned_rows(given)} == {"GET /0", "GET /1", "GET /2", "(other)"}
     assert given.counters()["routes_refused"] == 10
     assert given.counters()["granted"] == given.counters()["waited"] == 0
 
@@ -653,7 +653,7 @@ def test_a_scanner_keeps_no_route_from_being_learned() -> None:
     heavy_job(given)
     assert given.counters()["routes_refused"] == 0
     assert given.counters()["granted"] >= 1
-    assert "GET /known" in {row.route for row in given.learned()}
+    assert "GET /known" in {row.route for row in learned_rows(given)}
 
 
 def test_a_phase_believed_light_that_computes_for_long_counts_as_a_holder(
@@ -968,7 +968,7 @@ def test_phases_beyond_the_cap_share_the_last() -> None:
         exec(place)
         given.enter()
     given.close()
-    assert {row.phase for row in given.learned()} == {0, 1, 2, 3}
+    assert {row.phase for row in learned_rows(given)} == {0, 1, 2, 3}
 
 
 def test_a_phase_is_known_by_where_it_begins_however_many_calls_came_before() -> None:
@@ -982,7 +982,7 @@ def test_a_phase_is_known_by_where_it_begins_however_many_calls_came_before() ->
         given.enter()
         burn(6)
         given.close()
-    found = [(row.samples, row.weight) for row in given.learned()]
+    found = [(row.samples, row.weight) for row in learned_rows(given)]
     assert found == [(5, "light"), (61, "light"), (5, "heavy")]
 
 

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import make_permits
 from greenlane.placement import Placement
 from greenlane.policy import placed as placed_rules
 from greenlane.settings import Settings
@@ -22,7 +22,7 @@ class Placed:
     def __init__(self, **settings: Any) -> None:
         most_names, inline_ms = settings.pop("max_routes", 512), settings.pop("inline_ms", placed_rules.INLINE_MS)
         given = Settings(**settings)
-        self.permits = Permits(given, mode=given.mode)
+        self.permits = make_permits(given, mode=given.mode)
         with patch.object(placed_rules, "INLINE_MS", inline_ms):
             self.placement = Placement(given, lambda: self.permits)
         self.placement._most_names = most_names

@@ -15,14 +15,14 @@ import pytest
 from tests.placement import habits, work
 
 from greenlane.errors import WorkerDied
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import make_permits
 from greenlane.placement import Call, Placement
 from greenlane.placement.functions import PlacedFunction
 from greenlane.placement.payload import Payload
 from greenlane.placement.processes.options import ProcessOptions
 from greenlane.placement.rule import Cost, PlacedRow
 from greenlane.settings import Settings
-from greenlane.wiring.executors import Elsewhere
+from greenlane.wiring.executors import RemoteExecutors
 
 #: This many calls are enough for any choice; tests wait for less.
 MANY = 400
@@ -34,8 +34,8 @@ class Auto:
 
     def __init__(self, fn: Callable[..., Any], **settings: Any) -> None:
         given = Settings(**{"process_workers": 1, **settings})
-        self.permits = Permits(given, mode=given.mode)
-        self.elsewhere = Elsewhere(given)
+        self.permits = make_permits(given, mode=given.mode)
+        self.executors = RemoteExecutors(given)
         self.placement = Placement(given, lambda: self.permits, self.elsewhere)
         self.function = PlacedFunction(fn)
 

@@ -15,12 +15,12 @@ import pytest
 
 import greenlane
 from greenlane.errors import PlacementError, SettingsError
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import make_permits
 from greenlane.placement import Placement
 from greenlane.placement.functions import PlacedFunction
 from greenlane.policy.placed import workers_of
 from greenlane.settings import Settings, load
-from greenlane.wiring.executors import Elsewhere
+from greenlane.wiring.executors import RemoteExecutors
 from tests.where import IMPORT_PATH
 
 
@@ -33,8 +33,8 @@ class Pinned:
 
     def __init__(self, **settings: Any) -> None:
         given = Settings(process_workers=1, **settings)
-        self.permits = Permits(given, mode=given.mode)
-        self.elsewhere = Elsewhere(given)
+        self.permits = make_permits(given, mode=given.mode)
+        self.executors = RemoteExecutors(given)
         self.placement = Placement(given, lambda: self.permits, self.elsewhere)
 
     def __call__(self, placement: str = "auto", name: str = "", fn: Any = where) -> Any:

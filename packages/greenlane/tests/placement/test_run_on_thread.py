@@ -19,6 +19,7 @@ from tests.placement.placements import Placed, placed
 import greenlane
 from greenlane import job, phase, within_ms
 from greenlane.errors import DeadlineExceeded
+from greenlane.lanes.permits import learned_rows
 
 #: Where the sources are whose every line may be interrupted.
 OURS = str(Path(greenlane.__file__).parent)
@@ -107,7 +108,7 @@ def test_calls_are_shown_among_what_is_learned_of_routes(run: Placed) -> None:
     for _ in range(4):
         run(work.burn, 6)
     run.lane.close(1)
-    [row] = [row for row in run.permits.learned() if row.route == f"run {work.__name__}.burn"]
+    [row] = [row for row in learned_rows(run.permits) if row.route == f"run {work.__name__}.burn"]
     assert (row.weight, row.samples) == ("heavy", 4)
     assert run.permits.counters()["granted"] == 4
     assert run.placement.counters()["placed_thread"] == 4

@@ -130,7 +130,7 @@ def test_an_empty_datagram_is_sent_once(name: str, job: Permits, seen: Observer)
             theirs.recv(9)
 
 
-class Elsewhere(socket.socket):
+class RemoteExecutors(socket.socket):
     """A guest's class whose `fileno` is another one."""
 
     def fileno(self) -> int:
@@ -141,7 +141,7 @@ class Elsewhere(socket.socket):
 @each
 def test_a_fileno_of_the_guests_own_is_not_asked(name: str, job: Permits, seen: Observer) -> None:
     ours, theirs = socket.socketpair()
-    with Elsewhere(fileno=ours.detach()) as sender, theirs:
+    with RemoteExecutors(fileno=ours.detach()) as sender, theirs:
         assert seen.during(SENDS[name], sender, b"abcd") == []
         assert theirs.recv(9) == b"abcd"
 

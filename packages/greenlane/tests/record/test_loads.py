@@ -31,7 +31,7 @@ def test_a_small_program_loads_the_recorder_and_no_probe_of_what_it_does_not_use
     assert not {name for name in found if name.split(".")[0] in PERMITS or name in PERMITS}
     of_libraries = {"gevent", "drivers", "calls.sql", "calls.redis", "calls.celery", "calls.aiohttp"}
     assert not {f"probes.{name}" for name in of_libraries} & found
-    starts = {"hosts.observed.awaited", "hosts.observed.program"}
+    starts = {"hosts.observed.import_trigger", "hosts.observed.program"}
     assert not {name for name in found if name.startswith("hosts.observed.")} - starts
 
 

@@ -56,7 +56,7 @@ from greenlane.wiring.recording import start_recording
 folders = {"record_folder": sys.argv[1], "control_dir": sys.argv[2]}
 if SWITCHED == "attach":
     import greenlane.attachable
-    greenlane.attachable.shown.serve(sys.argv[2], "attach", greenlane.attachable.recording)
+    greenlane.attachable.control_endpoint.serve(sys.argv[2], "attach", greenlane.attachable.recording)
 else:
     recorded = start_recording(load({**folders, "record_on": False}, environ={}))
     recorded.listen()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.record.command import GREENLANE, environment, greenlane, recorded
 
-from greenlane.hosts.observed.awaited import OBSERVERS, UNOBSERVED
+from greenlane.hosts.observed.import_trigger import OBSERVERS, UNOBSERVED
 from greenlane.record.servers import JOB_LINES, OBSERVED, advice, listening
 from tests.child import Child
 from tests.fixtures import StartProcess

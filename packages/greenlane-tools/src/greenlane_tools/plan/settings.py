@@ -15,7 +15,7 @@ from typing import Final
 
 from greenlane.errors import PlanError, SettingsError
 from greenlane.settings import Settings, load
-from greenlane.settings.shown import installed
+from greenlane.settings.listing import installed
 from greenlane_tools.plan.advice import Advice, AdviceVerdict
 from greenlane_tools.plan.options import Option
 from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp

@@ -13,8 +13,8 @@ import time
 from typing import Any, Final, Protocol
 
 from greenlane.errors import StoreRefused
-from greenlane.placement.here import hub, in_hub
 from greenlane.placement.on_hub import Waker
+from greenlane.placement.scheduler import hub, in_hub
 from greenlane.threads.unpatched import allocate_lock, get_native_id, sleep, threads_are_green
 
 __all__ = ["NS", "Bell", "GreenBell", "RealBell", "Waiter", "home", "now_ns", "waiter"]

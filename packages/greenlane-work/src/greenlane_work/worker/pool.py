@@ -93,9 +93,9 @@ class Pool(BasePool):  # type: ignore[misc]
         status = Status(self.flow, "green" if self.is_green else "threads")
         process.add_counters(status.counters)
         if settings.control_dir:
-            from greenlane.wiring import shown
+            from greenlane.wiring import control_endpoint
 
-            shown.serve(settings.control_dir, "tasks", status)
+            control_endpoint.serve(settings.control_dir, "tasks", status)
         if settings.task_metrics:
             from greenlane_work.worker.metrics_server import MetricsServer
 

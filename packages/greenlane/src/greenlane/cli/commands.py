@@ -49,7 +49,7 @@ OLD: Final[Mapping[str, Sequence[str]]] = {
 
 
 @functools.cache
-def _found() -> dict[str, EntryPoint]:
+def _entry_points() -> dict[str, EntryPoint]:
     ours = {name: EntryPoint(name, f"{module}:COMMAND", _ENTRY_POINTS) for name, module in _OURS.items()}
     return {entry.name: entry for entry in entry_points(group=_ENTRY_POINTS) if entry.name not in OLD} | ours
 
@@ -57,12 +57,12 @@ def _found() -> dict[str, EntryPoint]:
 def known() -> Sequence[str]:
     """Names of all commands: ours, then what other distributions bring."""
     ours = [name for names in GROUPS.values() for name in names]
-    return list(dict.fromkeys([*ours, *sorted(_found())]))
+    return list(dict.fromkeys([*ours, *sorted(_entry_points())]))
 
 
 def missing() -> Sequence[str]:
     """Our commands whose extra is not installed."""
-    return [name for name in EXTRAS if name not in _found()]
+    return [name for name in EXTRAS if name not in _entry_points()]
 
 
 def installed(name: str) -> Command:
@@ -71,7 +71,7 @@ def installed(name: str) -> Command:
     Raises:
         PlatformError: its extra is not installed.
     """
-    entry = _found().get(name)
+    entry = _entry_points().get(name)
     if entry is None:
         rule = f"a command that is installed; {name} is part of the extra {EXTRAS[name]}"
         raise PlatformError("run a command", name="COMMAND", value=name, rule=rule, hint=install(EXTRAS[name]))

@@ -8,7 +8,7 @@ from typing import Final
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
-from greenlane.settings.shown import effective, example, installed
+from greenlane.settings.listing import effective, example, installed
 
 __all__ = ["COMMAND"]
 

@@ -23,7 +23,7 @@ from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.control.protocol import check_directory
 from greenlane.errors import GreenlaneError, PlatformError, SettingsError
 from greenlane.settings import Settings
-from greenlane.settings.shown import DEFAULT, effective, installed
+from greenlane.settings.listing import DEFAULT, effective, installed
 
 __all__ = ["COMMAND"]
 
@@ -54,9 +54,9 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     try:
         settings = effective_settings(arguments, installed())
     except SettingsError as error:
-        rows.append(_failed("settings", error))
+        rows.append(_error_row("settings", error))
     else:
-        rows.append(_row("settings", functools.partial(_changed, settings)))
+        rows.append(_row("settings", functools.partial(_list_changed, settings)))
         rows.append(_row("control directory", functools.partial(check_control_dir, settings)))
         rows.append(_row("cores", functools.partial(check_cores, settings)))
     for row in rows:
@@ -66,13 +66,13 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
             output.line(f"{verdict}  {row['check']}: {row['found']}")
         if row["error"]:
             output.say(f"greenlane: {row['error']}")
-    found, well = _examined(arguments, output) if arguments.passed_on else ([], True)
+    found, well = _examine(arguments, output) if arguments.passed_on else ([], True)
     if arguments.json:
         output.document("doctor", [*rows, *found])
     return 2 if not all(row["ok"] for row in rows) else int(not well)
 
 
-def _examined(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, object]], bool]:
+def _examine(arguments: argparse.Namespace, output: Output) -> tuple[list[dict[str, object]], bool]:
     try:
         tools = importlib.import_module("greenlane_tools.cli.doctor")
     except ModuleNotFoundError:
@@ -88,14 +88,14 @@ def _row(name: str, check: Callable[[], str]) -> dict[str, object]:
     try:
         return {"view": "check", "check": name, "ok": True, "found": check(), "error": None}
     except GreenlaneError as error:
-        return _failed(name, error)
+        return _error_row(name, error)
 
 
-def _failed(name: str, error: GreenlaneError) -> dict[str, object]:
+def _error_row(name: str, error: GreenlaneError) -> dict[str, object]:
     return {"view": "check", "check": name, "ok": False, "found": "see stderr", "error": str(error)}
 
 
-def _changed(settings: Settings) -> str:
+def _list_changed(settings: Settings) -> str:
     count = sum(row["origin"] != DEFAULT for row in effective(settings))
     return f"{count} other than the default; `greenlane config` lists them"
 

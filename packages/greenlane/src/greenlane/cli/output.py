@@ -60,9 +60,9 @@ class Output:
         right = [
             bool(rows) and all(isinstance(row.get(column), int | float | None) for row in rows) for column in columns
         ]
-        self.line(self.styled(_joined(columns, widths, right), "bold"))
+        self.line(self.styled(_join(columns, widths, right), "bold"))
         for line in cells:
-            self.line(_joined(line, widths, right))
+            self.line(_join(line, widths, right))
 
     def styled(self, text: str, style: str) -> str:
         """The text in a style, where colours are allowed."""
@@ -81,7 +81,7 @@ def environment() -> dict[str, object]:
     }
 
 
-def _joined(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+def _join(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     padded = (
         each.rjust(width) if to_right else each.ljust(width)
         for each, width, to_right in zip(cells, widths, right, strict=True)

@@ -85,20 +85,20 @@ def _usage(parser: argparse.ArgumentParser) -> str:
         if action.help == argparse.SUPPRESS and not isinstance(action, argparse._SubParsersAction):
             continue
         if action.option_strings:
-            words += [f"{action.option_strings[0]} {_named(action)}"] if action.required else []
+            words += [f"{action.option_strings[0]} {_argument_name(action)}"] if action.required else []
         else:
             words.append(_positional(action))
     return " ".join(words)
 
 
 def _positional(action: argparse.Action) -> str:
-    name = _named(action)
+    name = _argument_name(action)
     if action.nargs == "?":
         return f"[{name}]"
     return f"{name} [{name} ...]" if action.nargs == "+" else name
 
 
-def _named(action: argparse.Action) -> str:
+def _argument_name(action: argparse.Action) -> str:
     if isinstance(action.metavar, str):
         return action.metavar
     if action.choices is not None and not action.option_strings:

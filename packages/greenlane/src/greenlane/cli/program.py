@@ -57,8 +57,8 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str], output: Output) -> int:
-    argv = _renamed(argv, output)
-    commands = _wanted(argv)
+    argv = _rename(argv, output)
+    commands = _find_wanted(argv)
     parser = _parser(commands)
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow; see `greenlane[completion]`
         import argcomplete
@@ -77,7 +77,7 @@ def _run(argv: Sequence[str], output: Output) -> int:
     return chosen.run(arguments, output)
 
 
-def _renamed(argv: Sequence[str], output: Output) -> Sequence[str]:
+def _rename(argv: Sequence[str], output: Output) -> Sequence[str]:
     """With today's name of a command, and one line of notice for a name of earlier releases."""
     if not argv or argv[0] not in OLD:
         return argv
@@ -86,7 +86,7 @@ def _renamed(argv: Sequence[str], output: Output) -> Sequence[str]:
     return [*words, *argv[1:]]
 
 
-def _wanted(argv: Sequence[str]) -> list[Command]:
+def _find_wanted(argv: Sequence[str]) -> list[Command]:
     """The one command that is asked for, so that no other is loaded; else all that are installed."""
     if argv and argv[0] in known():
         return [installed(argv[0])]

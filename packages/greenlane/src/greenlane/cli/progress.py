@@ -47,11 +47,11 @@ class Bar:
             self._drawn, self._shown = now, True
             full = round(_WIDTH * part)
             bar = "=" * full + " " * (_WIDTH - full)
-            self._output.err.write(f"\r\x1b[K{self._what} [{bar}] {part:4.0%} {self._left(part, now):>12}")
+            self._output.err.write(f"\r\x1b[K{self._what} [{bar}] {part:4.0%} {self._seconds_left(part, now):>12}")
             self._output.err.flush()
         elif not self._terminal and int(part * _QUARTERS) > self._quarter:
             self._quarter = int(part * _QUARTERS)
-            self._output.say(f"{self._what}: {part:.0%}, {self._left(part, now)}")
+            self._output.say(f"{self._what}: {part:.0%}, {self._seconds_left(part, now)}")
 
     def end(self) -> None:
         """Remove it."""
@@ -59,7 +59,7 @@ class Bar:
             self._output.err.write("\r\x1b[K")
             self._output.err.flush()
 
-    def _left(self, part: float, now: float) -> str:
+    def _seconds_left(self, part: float, now: float) -> str:
         return f"{(now - self._stage_began) * (1 - part) / part:.0f} s left" if part > 0.02 else ""
 
 

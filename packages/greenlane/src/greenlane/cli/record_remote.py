@@ -36,8 +36,8 @@ def _(package, directory, opens, answer):
                 "greenlane", package + "/__init__.py", submodule_search_locations=[package])
             sys.modules["greenlane"] = module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-        from greenlane.wiring import recording, shown
-        shown.serve(directory, "attach", recording) if opens else shown.withdraw("attach")
+        from greenlane.wiring import control_endpoint, recording
+        control_endpoint.serve(directory, "attach", recording) if opens else control_endpoint.withdraw("attach")
     except Exception as error:
         import os
         with open(answer + "_", "w", encoding="utf-8") as file:
@@ -78,7 +78,7 @@ class Remote:
             self._run(pid, opens=True)
         with contextlib.suppress(FileNotFoundError):
             said = (self.directory / f"{pid}.said").read_text("utf-8")
-            raise _refused(pid, f"that can load Greenlane ({said})", "install the same version there")
+            raise _refusal(pid, f"that can load Greenlane ({said})", "install the same version there")
 
     def end(self) -> None:
         """Let all close their sockets, at their next instruction; the directory goes."""
@@ -105,14 +105,14 @@ class Remote:
         try:
             sys.remote_exec(pid, str(script))  # type: ignore[attr-defined,unused-ignore]
         except PermissionError:
-            raise _refused(pid, "that this user may trace", "run this command as root") from None
+            raise _refusal(pid, "that this user may trace", "run this command as root") from None
         except (OSError, RuntimeError) as error:
             version = ".".join(map(str, sys.version_info[:2]))
             said = reason(error) if isinstance(error, OSError) else str(error)
-            raise _refused(
+            raise _refusal(
                 pid, f"of CPython {version} that allows remote debugging ({said})", "record its start"
             ) from None
 
 
-def _refused(pid: int, rule: str, hint: str) -> ControlError:
+def _refusal(pid: int, rule: str, hint: str) -> ControlError:
     return ControlError("attach", name="--pid", value=pid, rule=f"a process {rule}", hint=hint)

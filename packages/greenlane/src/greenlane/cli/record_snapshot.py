@@ -69,7 +69,7 @@ class Trigger:
         for record in records:
             rows = [each for each in record["routes"] if each["route"] == self.route] if self.route else [record]
             for row in rows:
-                counts.update(self._counted(row))
+                counts.update(self._row_counts(row))
         recent = self._recent.take(counts, now_s)
         if sum(recent.values()) < _FEWEST_JOBS:
             return ""
@@ -79,7 +79,7 @@ class Trigger:
         ms = quantile_ms(recent, self._frac, LATENCY if self.route else LAG)
         return f"{self.text} (it was {ms:g} ms)" if ms is not None and ms > self._most else ""
 
-    def _counted(self, row: Mapping[str, Any]) -> Mapping[int, int]:
+    def _row_counts(self, row: Mapping[str, Any]) -> Mapping[int, int]:
         if self._of_failed:
             failed = row["failed" if self.route else "failed_jobs"]
             return {_WELL: row["jobs"] - failed, _FAILED: failed}
@@ -109,13 +109,13 @@ def watch(target: str, file: Path | None, last_s: float | None, triggers: Sequen
     with contextlib.suppress(KeyboardInterrupt):
         while True:
             began_s = time.monotonic()
-            with _said(output):
+            with _report(output):
                 records = _records(target, output)
                 said = [found for each in triggers if (found := each.look(records, began_s))]
                 if asked.is_set() or (said and began_s >= quiet_until_s):
                     output.say(f"greenlane: {'SIGUSR1' if asked.is_set() else said[0]}")
                     asked.clear()
-                    _save(records, _numbered(file), last_s, output, force=False)
+                    _save(records, _next_file(file), last_s, output, force=False)
                     quiet_until_s = began_s + (last_s or 60.0)
             asked.wait(max(0.0, _LOOK_S - (time.monotonic() - began_s)))
 
@@ -147,13 +147,13 @@ def _save(
     output.say(f"next: greenlane report {shlex.quote(str(file))}" + (f" --last {last_s:g}s" if last_s else ""))
 
 
-def _numbered(file: Path | None) -> Path:
+def _next_file(file: Path | None) -> Path:
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     return Path(f"greenlane-{stamp}.glr") if file is None else file.with_name(f"{file.stem}-{stamp}{file.suffix}")
 
 
 @contextlib.contextmanager
-def _said(output: Output) -> Iterator[None]:
+def _report(output: Output) -> Iterator[None]:
     """A service that restarts comes back; a full disk may have room again."""
     try:
         yield

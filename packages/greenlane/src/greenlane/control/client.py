@@ -65,13 +65,15 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
             line = _read_line(connection, until, ANSWER_MAX_BYTES)
         answer = json.loads(line)
     except TimeoutError:
-        raise _unreached(path, f"an answer within {timeout_s:g} s", "try again, or look whether it hangs") from None
+        raise _unreachable_error(
+            path, f"an answer within {timeout_s:g} s", "try again, or look whether it hangs"
+        ) from None
     except OSError as error:
-        raise _unreached(
+        raise _unreachable_error(
             path, f"a running process ({reason(error)})", "start the service again, or ask another process"
         ) from None
     except (ValueError, RecursionError):
-        raise _unreached(path, "an answer in JSON", "use the Greenlane version of the process") from None
+        raise _unreachable_error(path, "an answer in JSON", "use the Greenlane version of the process") from None
     if not isinstance(answer, dict) or answer.get("ok") is not True:
         told = answer if isinstance(answer, dict) else {}
         raise ControlError(
@@ -80,7 +82,7 @@ def ask(path: str | Path, request: Mapping[str, object], *, timeout_s: float = A
     return answer
 
 
-def _unreached(path: str | Path, rule: str, hint: str) -> ControlError:
+def _unreachable_error(path: str | Path, rule: str, hint: str) -> ControlError:
     return ControlError("ask a process", name="socket", value=str(path), rule=rule, hint=hint)
 
 

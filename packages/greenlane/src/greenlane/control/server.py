@@ -89,7 +89,7 @@ class Server:
     def _answer(self, line: bytes | None) -> bytes:
         if line is None:
             wrong = f"read a request: expected one line of at most {REQUEST_MAX_BYTES} bytes"
-            answer = _refused(wrong, "send less")
+            answer = _refusal(wrong, "send less")
         else:
             answer = _answer(line, self._controlled)
         return json.dumps(answer).encode() + b"\n"
@@ -113,20 +113,20 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
         request = json.loads(line)
         do = request["do"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return _refused("read a request: expected a line of JSON", 'send {"do": "show"}')
+        return _refusal("read a request: expected a line of JSON", 'send {"do": "show"}')
     try:
         if do == "show":
-            shown = {**_told(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
-            besides = {name: _asked(controlled, what) for name, what in _BESIDES.items()}
+            shown = {**_describe(controlled), "counters": dict(controlled.counters()), "learned": _rows(controlled)}
+            besides = {name: _ask(controlled, what) for name, what in _BESIDES.items()}
             return shown | {name: found for name, found in besides.items() if found is not None}
         if isinstance(do, str) and do in _SWITCHES:
             with unforked():
                 return _SWITCHES[do](request, controlled)
     except GreenlaneError as error:
-        return _refused(str(error).partition("\n")[0], error.hint)
+        return _refusal(str(error).partition("\n")[0], error.hint)
     except Exception as error:  # ours, but the client should see it and the process should not
-        return _refused(f"answer a request: {type(error).__name__}: {error}", "report this as a bug of Greenlane")
-    return _refused(
+        return _refusal(f"answer a request: {type(error).__name__}: {error}", "report this as a bug of Greenlane")
+    return _refusal(
         f"read a request: do={do!r}, expected show, mode, record, attach, detach or breaker",
         "use the Greenlane version of the process",
     )
@@ -135,62 +135,62 @@ def _answer(line: bytes, controlled: Controlled) -> dict[str, object]:
 def _switch(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
     mode, route = request.get("mode"), request.get("route")
     if mode not in MODES:
-        return _refused(f"switch the mode: mode={mode!r}, expected one of {', '.join(MODES)}", "name a mode")
+        return _refusal(f"switch the mode: mode={mode!r}, expected one of {', '.join(MODES)}", "name a mode")
     if route is not None and (not isinstance(route, str) or not route):
-        return _refused(f"switch the mode: route={route!r}, expected a route's name or null", "name a route")
+        return _refusal(f"switch the mode: route={route!r}, expected a route's name or null", "name a route")
     controlled.set_mode(mode, route)
-    return _told(controlled)
+    return _describe(controlled)
 
 
 def _record(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
     on, end = request.get("on"), request.get("end", False)
     if not isinstance(on, bool) or not isinstance(end, bool):
-        return _refused(f"switch the recording: on={on!r}, expected true or false", 'send {"do": "record", "on": true}')
+        return _refusal(f"switch the recording: on={on!r}, expected true or false", 'send {"do": "record", "on": true}')
     switch = getattr(controlled, "record", None)
     if switch is None:
-        return _refused("switch the recording: nothing records here", "start the service with `greenlane record`")
+        return _refusal("switch the recording: nothing records here", "start the service with `greenlane record`")
     switch(on, end)
-    return {**_told(controlled), "record": _asked(controlled, "recorded")}
+    return {**_describe(controlled), "record": _ask(controlled, "recorded")}
 
 
 def _attach(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
     """Record a process that runs, into a folder, or end that."""
     attach, detach = getattr(controlled, "attach", None), getattr(controlled, "detach", None)
     if attach is None or detach is None:
-        return _refused("attach: this process cannot be recorded", "start the service with `greenlane record`")
+        return _refusal("attach: this process cannot be recorded", "start the service with `greenlane record`")
     if request["do"] == "detach":
         detach(request.get("record_folder"))
-        return _told(controlled)
+        return _describe(controlled)
     wanted = {name: request.get(name) for name, _ in _ATTACHING}
     wrong = next((name for name, kinds in _ATTACHING if not isinstance(wanted[name], kinds)), None)
     if wrong is not None:
-        return _refused(f"attach: {wrong}={wanted[wrong]!r}, expected another type", "use `greenlane record --pid`")
+        return _refusal(f"attach: {wrong}={wanted[wrong]!r}, expected another type", "use `greenlane record --pid`")
     attach(wanted)
-    return {**_told(controlled), "record": _asked(controlled, "recorded")}
+    return {**_describe(controlled), "record": _ask(controlled, "recorded")}
 
 
 def _breaker(request: Mapping[str, Any], controlled: Controlled) -> dict[str, object]:
     key, wanted = request.get("key"), request.get("state")
     if not isinstance(key, str) or re.search("[\ud800-\udfff]", key):
-        return _refused(f"switch a breaker: key={key!r}, expected a text", "write it as `greenlane top` shows it")
+        return _refusal(f"switch a breaker: key={key!r}, expected a text", "write it as `greenlane top` shows it")
     if wanted not in ("open", "closed"):
-        return _refused(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
+        return _refusal(f"switch a breaker: state={wanted!r}, expected open or closed", "name a key and a state")
     switch = getattr(controlled, "breaker", None)
-    if switch is None or _asked(controlled, "tasks") is None:
-        return _refused(
+    if switch is None or _ask(controlled, "tasks") is None:
+        return _refusal(
             "switch a breaker: no orders are worked off here", "ask a worker that `greenlane celery` started"
         )
     switch(key, wanted == "open")
-    return _told(controlled)
+    return _describe(controlled)
 
 
-def _asked(controlled: Controlled, what: str) -> object:
+def _ask(controlled: Controlled, what: str) -> object:
     """What a process tells besides; None where it has no such part."""
     asked = getattr(controlled, what, None)
     return None if asked is None else asked()
 
 
-def _told(controlled: Controlled) -> dict[str, object]:
+def _describe(controlled: Controlled) -> dict[str, object]:
     return {"ok": True, "pid": os.getpid(), "mode": controlled.mode()}
 
 
@@ -205,7 +205,7 @@ def _rows(controlled: Controlled) -> list[dict[str, object]]:
     return rows
 
 
-def _refused(error: str, hint: str) -> dict[str, object]:
+def _refusal(error: str, hint: str) -> dict[str, object]:
     return {"ok": False, "error": error, "hint": hint}
 
 

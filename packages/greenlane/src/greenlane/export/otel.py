@@ -50,13 +50,13 @@ class SpanTimes:
         meter = _meter(meter_provider)
         self._parts = meter.create_histogram(metric.name, unit=_UNITS[metric.unit], description=metric.help)
         recorder = Recorder()
-        self._spent, self._traced = recorder.spent, recorder.traced
+        self._unit_totals, self._traced = recorder.unit_totals, recorder.traced
 
     def on_start(self, span: Any, parent_context: object = None) -> None:
         """Look at the clocks, and be there when it ends."""
         if span.kind.name not in _JOBS:
             return
-        before = self._spent()
+        before = self._unit_totals()
         if not before[0]:
             return
         context = span.get_span_context()
@@ -66,7 +66,7 @@ class SpanTimes:
 
         def end(*args: Any, **kwargs: Any) -> Any:
             if span.is_recording():
-                self._annotate(span, before, self._spent())
+                self._annotate(span, before, self._unit_totals())
             return original(*args, **kwargs)
 
         end.original = original  # type: ignore[attr-defined]
@@ -127,7 +127,7 @@ def observe(
         for key, counter in COUNTERS.items():
             by_metric.setdefault(counter.metric, {})[key] = counter
         for metric, keys in by_metric.items():
-            from_api.counter(metric, functools.partial(_counted, counters, keys))
+            from_api.counter(metric, functools.partial(_read_counters, counters, keys))
     if pressure is not None:
         from_api.gauge(PROCESS["running"], lambda: [(pressure()[0], {})])
         from_api.gauge(PROCESS["waiting"], lambda: [(pressure()[1], {})])
@@ -210,7 +210,7 @@ def _stat(recorder: Recorder, name: str, scale: float) -> list[Sample]:
     return [(stats[name] * scale, {})] if stats["running"] else []
 
 
-def _counted(ask: Callable[[], Mapping[str, int]], keys: Mapping[str, Counter]) -> list[Sample]:
+def _read_counters(ask: Callable[[], Mapping[str, int]], keys: Mapping[str, Counter]) -> list[Sample]:
     counted = ask()
     return [(counted[key] * counter.scale, counter.labels) for key, counter in keys.items() if key in counted]
 

@@ -87,7 +87,7 @@ def render(
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, value))
     for metric, own, value in _turns(turns or {}):
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, value))
-    for metric, own, told in _recorded(recorder) if recorder is not None else ():
+    for metric, own, told in _recorder_samples(recorder) if recorder is not None else ():
         families.setdefault(metric, []).extend(_lines(metric, {**own, **(labels or {})}, told))
     return "".join(_family(metric, lines) for metric, lines in families.items())
 
@@ -100,7 +100,7 @@ def render_serve(status: Mapping[str, Any], *, labels: Labels | None = None) -> 
         labels: put on every sample.
     """
     families: dict[Metric, list[str]] = {}
-    for metric, own, value in _served(status):
+    for metric, own, value in _serve_samples(status):
         if value is not None:
             line = f"{metric.name}{_labels({**own, **(labels or {})})} {_number(value)}"
             families.setdefault(metric, []).append(line)
@@ -128,7 +128,7 @@ def merged(texts: Iterable[str]) -> str:
     return "".join(f"{line}\n" for name, head in heads.items() for line in (*head, *samples.get(name, ())))
 
 
-def _served(status: Mapping[str, Any]) -> Iterator[tuple[Metric, Labels, float | None]]:
+def _serve_samples(status: Mapping[str, Any]) -> Iterator[tuple[Metric, Labels, float | None]]:
     yield SERVE["log_lost"], {}, status.get("front", {}).get("log_lost")
     for row in status.get("groups", ()):
         group = {"group": str(row["group"])}
@@ -165,7 +165,7 @@ def _samples(
         yield PROCESS["running"], {}, pressure[0]
         yield PROCESS["waiting"], {}, pressure[1]
     for row in learned:
-        yield from _learned(row)
+        yield from _learned_samples(row)
 
 
 def _turns(turns: Mapping[str, Mapping[str, int]]) -> Iterator[Sample]:
@@ -182,7 +182,7 @@ def _upstreams(rows: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
         yield UPSTREAMS["open"], labels, int(row["breaker"] != "closed")
 
 
-def _recorded(recorder: Recorder) -> Iterator[tuple[Metric, Labels, float | Histogram]]:
+def _recorder_samples(recorder: Recorder) -> Iterator[tuple[Metric, Labels, float | Histogram]]:
     stats = recorder.stats()
     if not stats["running"]:
         return
@@ -211,7 +211,7 @@ def _lines(metric: Metric, labels: Labels, told: float | Histogram) -> Iterator[
     yield f"{metric.name}_count{_labels(labels)} {told.count}"
 
 
-def _learned(row: Learned) -> Iterator[Sample]:
+def _learned_samples(row: Learned) -> Iterator[Sample]:
     labels = {"route": row.route, "phase": str(row.phase)}
     yield LEARNED["samples"], labels, row.samples
     yield LEARNED["expected"], labels, row.expected_ms / 1000
@@ -225,22 +225,22 @@ def _learned(row: Learned) -> Iterator[Sample]:
 
 
 def _family(metric: Metric, lines: list[str]) -> str:
-    head = f"# HELP {metric.name} {_escaped(metric.help)}\n# TYPE {metric.name} {metric.kind.value}\n"
+    head = f"# HELP {metric.name} {_escape(metric.help)}\n# TYPE {metric.name} {metric.kind.value}\n"
     return head + "\n".join(lines) + "\n"
 
 
 def _labels(labels: Labels) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_quoted(value)}"' for name, value in labels.items()) + "}"
+    return "{" + ",".join(f'{name}="{_quote(value)}"' for name, value in labels.items()) + "}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     # A route may hold anything that a URL rule may, also bytes that were no text: they must not break the scrape.
-    return _escaped(text).replace('"', '\\"').encode("utf-8", "replace").decode()
+    return _escape(text).replace('"', '\\"').encode("utf-8", "replace").decode()
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")
 
 

@@ -17,7 +17,7 @@ def route_of(scope: Scope) -> str | None:
 
     Mounts are named by the path that they matched: a parameter by its name, another segment that is no word is `*`.
     """
-    mounted = _mounted(scope)
+    mounted = _find_mounted(scope)
     path = scope.get("path_template") or _starlette_path(scope, mounted)
     if path is None:
         if "router" not in scope:
@@ -26,7 +26,7 @@ def route_of(scope: Scope) -> str | None:
     return f"{method_of(scope.get('method', ''))} {path or '/'}"
 
 
-def _mounted(scope: Scope) -> str:
+def _find_mounted(scope: Scope) -> str:
     """Name the mounts below the outermost application; "" = there are none."""
     root = scope.get("root_path", "")
     path = root[len(scope.get("app_root_path", root)) :]

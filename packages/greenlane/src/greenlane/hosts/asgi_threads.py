@@ -131,12 +131,12 @@ def _function(func: Callable[..., Any]) -> Callable[..., Any]:
 
 def _as_worker(loop: Any, func: Callable[..., Any], *args: Any) -> Any:
     """Run `func` as anyio's threads do, so that it may call back into the loop (`anyio.from_thread`)."""
-    with _claimed(loop):
+    with _claim(loop):
         return func(*args)
 
 
 @contextlib.contextmanager
-def _claimed(loop: Any) -> Iterator[None]:
+def _claim(loop: Any) -> Iterator[None]:
     from anyio._backends._asyncio import AsyncIOBackend
     from anyio._core import _eventloop
 

@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, MutableSequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from greenlane._native import threads_nearly_full, threads_turn
+from greenlane._native import threads_nearly_full, threads_next_queue
 
 __all__ = ["IDLE_S", "POOLS", "Pool", "Turns"]
 
@@ -200,7 +200,7 @@ class Pool(Generic[T]):
             return None
         first = (light[0][0] if light else None), (heavy[0][0] if heavy else None)
         waiting = self._turns.waiting() if heavy and self._turns is not None else 0
-        is_heavy = threads_turn(self.ceiling, self.busy, *first, waiting)
+        is_heavy = threads_next_queue(self.ceiling, self.busy, *first, waiting)
         return None if is_heavy is None else (heavy if is_heavy else light).popleft()[1]
 
     def _taken(self, item: T) -> _Seat[T] | None:

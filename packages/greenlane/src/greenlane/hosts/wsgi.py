@@ -70,7 +70,7 @@ class Greenlane:
             if lane is None:
                 return _refuse(start_response, running.settings.retry_after_s)
             if lane:
-                return self._counted(lane, environ, start_response)
+                return self._serve_in_lane(lane, environ, start_response)
         return self._job(environ, start_response)
 
     def _job(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -105,7 +105,7 @@ class Greenlane:
             return body
         return _SizedBody(body, paused, running) if sized else _Body(body, paused, running)
 
-    def _counted(self, lane: str, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+    def _serve_in_lane(self, lane: str, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         end = self._running.limits.end
         try:
             body = self._job(environ, start_response)

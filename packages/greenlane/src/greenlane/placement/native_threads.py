@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Final
 
 from greenlane import deadline
-from greenlane._native import PermitQueue, Standing
+from greenlane._native import PermitQueue, StalledThreads
 from greenlane.errors import Overloaded, PlacementError
 from greenlane.placement.call import Call, Inline, State
 from greenlane.placement.executor import ExecutorStats
@@ -124,7 +124,7 @@ class NativeThreads:
                 self._ready.append(call)
             else:
                 self._waiting[call.ticket] = call
-                self._standing.want(True)
+                self._stalled.want(True)
         self._staff()
 
     def cancel(self, call: Call) -> bool:
@@ -181,7 +181,7 @@ class NativeThreads:
         self._workers: set[_Thread] = set()
         self._idle: list[_Thread] = []
         self._watched = self._shares_watched = False
-        self._standing = Standing()
+        self._stalled = StalledThreads()
         self._shed = 0
         self._by_state = dict.fromkeys(State, 0)
 
@@ -250,7 +250,7 @@ class NativeThreads:
                 watched = worker.call is not None and not worker.lent
                 self._let_go(worker)
                 if watched is not bool(self._ready):
-                    self._standing.change()
+                    self._stalled.change()
                 if self._ready:
                     call = self._ready.popleft()
                     worker.call, worker.lent, worker.from_cpu_ns = call, False, time.thread_time_ns()
@@ -277,7 +277,7 @@ class NativeThreads:
     def _lend(self, worker: _Thread, granted: list[int]) -> None:
         """Let the next calls begin beside one that has given its place on. Holds the lock."""
         worker.lent = True
-        self._standing.change()
+        self._stalled.change()
         self._grant(granted)
 
     def _let_go(self, worker: _Thread) -> None:
@@ -291,7 +291,7 @@ class NativeThreads:
 
     def _grant(self, tickets: list[int]) -> None:
         self._ready.extend(self._waiting.pop(ticket) for ticket in tickets)
-        self._standing.want(bool(self._waiting))
+        self._stalled.want(bool(self._waiting))
 
     def _ended(self, call: Call) -> None:
         """Count how a call ended; one that still waited gives up its place in the queue."""
@@ -307,7 +307,7 @@ class NativeThreads:
         """Take a thread that ends, or has ended, off the lane; its call fails, and another thread goes on."""
         with self._lock:
             call = worker.call
-            self._standing.change()
+            self._stalled.change()
             self._workers.discard(worker)
             if worker in self._idle:
                 self._idle.remove(worker)
@@ -318,7 +318,7 @@ class NativeThreads:
 
     def _watch(self) -> None:
         """Look at the running calls until none waits."""
-        mine, standing = self._lock, self._standing
+        mine, standing = self._lock, self._stalled
         while self._lock is mine:
             with mine:
                 if not self._waiting:

@@ -23,7 +23,7 @@ from greenlane._native import CallProfile, GilLooks, Recorder, Steps
 from greenlane.errors import DeadlineExceeded, Overloaded, PlacementError, WorkerDied
 from greenlane.job import WEIGHT_MARK
 from greenlane.lanes.permits import Permits
-from greenlane.placement import here, on_hub, on_loop, on_thread
+from greenlane.placement import on_hub, on_loop, on_thread, scheduler
 from greenlane.placement.call import Call, Inline, State, without_ours
 from greenlane.placement.executor import Executor
 from greenlane.placement.functions import (
@@ -127,26 +127,15 @@ class Placement:
         nested = nested or self._lock._is_owned() or self.lane.is_mine()
         if outer is not None:
             outer.check()
-        loop = here.loop()
+        loop = scheduler.loop()
         if loop is not None and not (isinstance(outer, _RUNNING) and nested and outer.home is loop):
             return self._awaitable(loop, nested, fn, args, kwargs, function)
-        hub = here.hub()
+        hub = scheduler.hub()
         # In neither can anybody wait.
-        bound = loop is not None or (hub is not None and here.in_hub(hub))
-        cost = None if function is None or bound else self._next(function, nested)
-        if function is not None and cost is None:
-            result = self._run_inline(function, fn, args, kwargs, loop)
-            if hub is not None and not bound and not nested and self._kept_long():
-                on_hub.turn()
-            return result
-        call = self._made(fn, args, kwargs, function.name if function is not None else "")
-        if bound:
-            self._run_here(call, loop)
-            return _result(call)
-        executor = self._where(call, cost, nested)
+        bound = loop is not None or (hub is not None and scheduler.in_hub(hub))
+        result, call, executor = self._begin(fn, args, kwargs, function, loop, nested, bound)
         if executor is None:
-            self._run_here(call, loop)
-            if hub is not None and not nested and self._kept_long():
+            if hub is not None and not bound and not nested and self._kept_long():
                 on_hub.turn()
         else:
             wait = on_thread.wait if hub is None else functools.partial(on_hub.wait, hub=hub)
@@ -156,8 +145,31 @@ class Placement:
             except BaseException as error:
                 call = self._again(call, error)
                 wait(self.lane, call)
-            self._ended(call)
-        return _result(call)
+            self._learn_from(call)
+        return result if call is None else _result(call)
+
+    def _begin(
+        self,
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        function: PlacedFunction | None,
+        loop: Any,
+        nested: bool,
+        bound: bool = False,
+    ) -> tuple[Any, Any, Executor | None]:
+        """Run a call where its caller is, or say what is to run it: (result, call, executor).
+
+        The call is None if it has been made inline; then the result is its own. The executor is None if it has run.
+        """
+        cost = None if function is None or bound else self._next(function, nested)
+        if function is not None and cost is None:
+            return self._run_inline(function, fn, args, kwargs, loop), None, None
+        call = self._make_call(fn, args, kwargs, function.name if function is not None else "")
+        executor = None if bound else self._where(call, cost, nested)
+        if executor is None:
+            self._run_here(call, loop)
+        return None, call, executor
 
     def belongs_on_lane(self, name: str) -> bool:
         """Whether a function, by name, is learned to be heavy and to compute only: then its calls queue for the lane.
@@ -189,7 +201,7 @@ class Placement:
 
     def call(self, fn: Callable[..., Any], args: tuple[Any, ...], name: str) -> Call:
         """Make a call of a function that has a name already."""
-        return self._made(fn, args, {}, name)
+        return self._make_call(fn, args, {}, name)
 
     def counters(self) -> dict[str, int]:
         """Give the counters by name; see `greenlane.metrics`."""
@@ -226,16 +238,8 @@ class Placement:
         function: PlacedFunction | None,
     ) -> Any:
         try:
-            cost = None if function is None else self._next(function, nested)
-            if function is not None and cost is None:
-                result = self._run_inline(function, fn, args, kwargs, loop)
-                if self._kept_long():
-                    await on_loop.turn()
-                return result
-            call = self._made(fn, args, kwargs, function.name if function is not None else "")
-            executor = self._where(call, cost, nested)
+            result, call, executor = self._begin(fn, args, kwargs, function, loop, nested)
             if executor is None:
-                self._run_here(call, loop)
                 if self._kept_long():
                     await on_loop.turn()
             else:
@@ -245,12 +249,14 @@ class Placement:
                 except BaseException as error:
                     call = self._again(call, error)
                     await on_loop.wait(self.lane, call, loop)
-                self._ended(call)
-            return _result(call)
+                self._learn_from(call)
+            return result if call is None else _result(call)
         except BaseException as error:
             raise without_ours(error)  # noqa: B904 # the same one: it has its own cause
 
-    def _made(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str = "") -> Call:
+    def _make_call(
+        self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str = ""
+    ) -> Call:
         name = name or name_of(fn)
         profile = self._profiles.get(name)
         return Call(
@@ -303,9 +309,9 @@ class Placement:
             cost.choice.refuse(error)
         with self._lock:
             self._sent["process"] -= 1
-        return self._made(call.fn, call.args, call.kwargs, call.name)
+        return self._make_call(call.fn, call.args, call.kwargs, call.name)
 
-    def _ended(self, call: Call) -> None:
+    def _learn_from(self, call: Call) -> None:
         """Learn from a call that has ended somewhere else."""
         cost = call.cost
         if cost is None:
@@ -332,12 +338,12 @@ class Placement:
     def _choice(self, function: PlacedFunction) -> Choice:
         owner, found = function.known
         if owner is not self:
-            found = self._known(function)
+            found = self._find_choice(function)
             function.known = (self, found)
         choice: Choice = found
         return choice
 
-    def _known(self, function: PlacedFunction) -> Choice:
+    def _find_choice(self, function: PlacedFunction) -> Choice:
         pin = function.pin(self._default, self._pins)
         key = (function.name, pin)
         with self._lock:
@@ -385,7 +391,7 @@ class Placement:
             raise DeadlineExceeded("run a placed function", name="function", value=function.name)
         running = Inline(loop)
         try:
-            result = contextvars.copy_context().run(_entered, running, due_ns, fn, args, kwargs)
+            result = contextvars.copy_context().run(_enter, running, due_ns, fn, args, kwargs)
         finally:
             running.active = False
             took_ns = time.monotonic_ns() - from_ns
@@ -409,7 +415,7 @@ class Placement:
         self._end_linger()
         try:
             if call.cost is not None:
-                call.fn = functools.partial(_measured, call.cost, call.fn)
+                call.fn = functools.partial(_measure, call.cost, call.fn)
             begun = call.run()
         finally:
             took_ns = time.monotonic_ns() - from_ns
@@ -514,12 +520,12 @@ def _is_same(one: Any, other: Any) -> bool:
     return one is other
 
 
-def _entered(running: Inline, due_ns: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
+def _enter(running: Inline, due_ns: int, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
     deadline.enter(running, due_ns)
     return fn(*args, **kwargs)
 
 
-def _measured(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def _measure(cost: Cost, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run a function on this thread, and note in `cost` what it costs, itself and others."""
     if cost.payload is not None:
         return weighed(fn, args, kwargs, cost.payload)

@@ -107,10 +107,10 @@ def _asyncio(patches: Patches, module: ModuleType) -> None:
     for name in ("call_soon", "call_soon_threadsafe", "call_at"):
         patches.replace(loop, name, _hook(name))
     patches.replace(loop, "run_forever", _run_forever)
-    _created(patches, loop)
+    _patch_loop(patches, loop)
 
 
-def _created(patches: Patches, loop: Any) -> None:
+def _patch_loop(patches: Patches, loop: Any) -> None:
     if sys.version_info >= (3, 12):
         # The only place that says that an eager task has been made.
         patches.replace(loop, "create_task", _hook("create_task"))
@@ -126,7 +126,7 @@ def _uvloop(patches: Patches, module: ModuleType) -> None:
     for name in ("call_soon", "call_soon_threadsafe", "call_later"):
         patches.replace(loop, name, _hook(name))
     patches.replace(loop, "run_forever", _run_forever)
-    _created(patches, loop)
+    _patch_loop(patches, loop)
 
 
 def _anyio(patches: Patches, module: ModuleType) -> None:

@@ -115,18 +115,18 @@ def _place(patches: Patches, module: ModuleType) -> None:
         _follow(patches, module)
     elif name == "gevent.threadpool":
         patches.replace(module.ThreadPool, "spawn", _spawn)
-        patches.replace(module.ThreadResult, "set", _finished)
-        patches.replace(module.ThreadResult, "handle_error", _finished)
+        patches.replace(module.ThreadResult, "set", _see_result)
+        patches.replace(module.ThreadResult, "handle_error", _see_result)
 
 
 def _lead(patches: Patches, module: ModuleType, owner: str, method: str, role: str, kind: int = 0) -> None:
     found = getattr(module, owner, None)
     # An alias stands for its class (`JoinableQueue` is `Queue`); what is inherited is seen in the class that has it.
     if isinstance(found, type) and method in vars(found):
-        patches.replace(found, method, functools.partial(_seen, method, role, kind, f"{found.__name__}.{method}"))
+        patches.replace(found, method, functools.partial(_probe_call, method, role, kind, f"{found.__name__}.{method}"))
 
 
-def _seen(method: str, role: str, kind: int, call: str, original: Any, _silent: list[bool]) -> Any:
+def _probe_call(method: str, role: str, kind: int, call: str, original: Any, _silent: list[bool]) -> Any:
     return Switches.lead(method, original, role, kind, call)
 
 
@@ -134,12 +134,12 @@ def _follow(patches: Patches, module: ModuleType) -> None:
     Switches.install(module.Hub)
     # The loop came with a library that calls the C library itself.
     calls_rescan()
-    patches.replace(module.Hub, "__init__", _made)
+    patches.replace(module.Hub, "__init__", _see_new_hub)
     if sys.modules["gevent._hub_local"].get_hub_if_exists() is not None:
         Switches.watch()
 
 
-def _made(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+def _see_new_hub(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         original(self, *args, **kwargs)
         if not silent:
@@ -150,7 +150,7 @@ def _made(original: Callable[..., None], silent: list[bool]) -> Callable[..., No
 
 
 def _spawn(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
-    original = _seen("spawn", "waits", int(Kind.LOCK), "ThreadPool.spawn", original, silent)
+    original = _probe_call("spawn", "waits", int(Kind.LOCK), "ThreadPool.spawn", original, silent)
 
     def spawn(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         job = 0 if silent else _recorder.job()
@@ -184,7 +184,7 @@ class _Placed:
         return repr(self._func)
 
 
-def _finished(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
+def _see_result(original: Callable[..., None], silent: list[bool]) -> Callable[..., None]:
     def finish(self: Any, *args: Any) -> None:
         if not silent:
             Switches.finish(self)

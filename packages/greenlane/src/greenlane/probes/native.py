@@ -197,15 +197,15 @@ def _choose_reported_threads() -> None:
 def _place(name: str, patches: Patches, module: ModuleType) -> None:
     for path, row in _SEEN.get(name, {}).items():
         try:
-            asks = [_found(each) for each in row.get("asks", ())]
-            _native.blocking_see(_found(path.lstrip("?")), **{**row, "asks": asks})
+            asks = [_find(each) for each in row.get("asks", ())]
+            _native.blocking_see(_find(path.lstrip("?")), **{**row, "asks": asks})
             _placed.add(path.lstrip("?"))
         except (ImportError, AttributeError, ValueError) as error:
             if not (path.startswith("?") and isinstance(error, AttributeError)):
                 patches.miss(f"{path.lstrip('?')}: {error}")
     for path, kind in _WITHIN.get(name, {}).items():
         try:
-            function = _found(f"{name}:{path.lstrip('?')}")
+            function = _find(f"{name}:{path.lstrip('?')}")
         except AttributeError as error:
             if not path.startswith("?"):
                 patches.miss(f"{name}.{path}: {error}")
@@ -214,7 +214,7 @@ def _place(name: str, patches: Patches, module: ModuleType) -> None:
                 _native.blocking_within(function.__code__, kind)
 
 
-def _found(path: str) -> Any:
+def _find(path: str) -> Any:
     """Give what `module.Class.method` names; `select.poll()` is an object whose class has no name of its own."""
     module, _, rest = path.partition(":") if ":" in path else path.partition(".")
     found: Any = importlib.import_module(module)

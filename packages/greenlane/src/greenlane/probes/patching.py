@@ -105,7 +105,7 @@ class Patches:
                     self._awaited.add(name)
         # Not under our lock: an import that holds the import lock may wait for ours.
         for name in list(self._awaited):
-            when_imported(name, self._imported)
+            when_imported(name, self._patch_import)
 
     def uninstall(self) -> None:
         """Put back what stood there, wherever ours still stands. Idempotent. Calls under way end as they began."""
@@ -125,7 +125,7 @@ class Patches:
             self._led_methods.clear()
             self._absent.clear()
         while self._awaited:
-            forget(self._awaited.pop(), self._imported)
+            forget(self._awaited.pop(), self._patch_import)
 
     def absent(self) -> tuple[str, ...]:
         """Names that the plan asked for and that the imported versions do not have, such as `grpc._channel.Gone`."""
@@ -191,7 +191,7 @@ class Patches:
         else:
             self._led_methods[key] = self._known_methods[key]
 
-    def _imported(self, module: ModuleType) -> None:
+    def _patch_import(self, module: ModuleType) -> None:
         if self.installed:
             self._load_early(module.__name__)
         with self._lock:

@@ -87,7 +87,7 @@ class _Pool:
 _pools: Final[weakref.WeakKeyDictionary[Any, _Pool]] = weakref.WeakKeyDictionary()
 
 
-def _given(pool: Any, describe: Callable[[Any], tuple[str, int]]) -> Callable[[], None] | None:
+def _pass_on(pool: Any, describe: Callable[[Any], tuple[str, int]]) -> Callable[[], None] | None:
     """The end of a call that is about to be given to `pool`; None outside of a job."""
     if not _recorder.job():
         return None
@@ -110,7 +110,7 @@ def place_futures(patches: Patches, module: ModuleType) -> None:
 
 def _submit(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def submit(self: Any, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-        end = None if silent else _given(self, _executor)
+        end = None if silent else _pass_on(self, _executor)
         if end is None:
             return original(self, fn, *args, **kwargs)
         try:
@@ -142,7 +142,7 @@ def place_multiprocessing(patches: Patches, module: ModuleType) -> None:
 
 def _apply(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def apply_async(self: Any, *args: Any, **kwargs: Any) -> Any:
-        end = None if silent or not hasattr(self, "_pool") else _given(self, _multiprocessing)
+        end = None if silent or not hasattr(self, "_pool") else _pass_on(self, _multiprocessing)
         if end is None:
             return original(self, *args, **kwargs)
         try:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlane import _native
 from greenlane._native import Recorder, __version__
 from greenlane.errors import RecordError
-from greenlane.record.masked import masked
+from greenlane.record.redaction import redact
 
 if TYPE_CHECKING:
     from greenlane.settings import Settings
@@ -143,7 +143,7 @@ class ProcessRecorder:
             "in_progress": stats["in_progress"],
             "oldest_s": round((time.monotonic_ns() - stats["oldest_ns"]) / 1e9, 3) if stats["oldest_ns"] else 0.0,
             "lag_ms_p99": _lag_ms(stats["by_lag"], 0.99),
-            "by_lag": _filled(stats["by_lag"]),
+            "by_lag": _nonzero(stats["by_lag"]),
             "busy_ms": round(stats["busy_ns"] / 1e6, 1),
             "busy_frac": round(stats["busy_ns"] / span_ns, 4) if span_ns > 0 else 0.0,
             "file_mb": round(stats["written_bytes"] / _MB, 3),
@@ -179,7 +179,7 @@ class ProcessRecorder:
             "python": sys.version.partition(" ")[0],
             "implementation": "CPython",
             "executable": sys.executable,
-            "argv": masked(sys.orig_argv),
+            "argv": redact(sys.orig_argv),
             "machine": os.uname().nodename,
             "boot": _boot_id(),
             "cores": len(os.sched_getaffinity(0)),
@@ -265,11 +265,11 @@ def _route_row(row: tuple[str, int, int, int, int, int, list[int], int]) -> dict
         "cpu_ms": round(cpu_ns / 1e6, 1),
         "io_ms": round(io_ns / 1e6, 1),
         "wait_ms": round(wait_ns / 1e6, 1),
-        "by_latency": _filled(by_latency),
+        "by_latency": _nonzero(by_latency),
     }
 
 
-def _filled(counts: list[int]) -> dict[int, int]:
+def _nonzero(counts: list[int]) -> dict[int, int]:
     return {index: count for index, count in enumerate(counts) if count}
 
 

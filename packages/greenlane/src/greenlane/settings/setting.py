@@ -131,7 +131,7 @@ def known(
     if key not in among:
         from greenlane.settings.refusal import unknown
 
-        raise unknown(prefix + key, value, key, among, attempted=_said(attempted), hint=hint)
+        raise unknown(prefix + key, value, key, among, attempted=_describe(attempted), hint=hint)
     return among[key]
 
 
@@ -164,7 +164,7 @@ def checked(setting: Setting, value: object, *, attempted: Attempted = "make the
     found = fitting(setting, value)
     if found is None:
         raise SettingsError(
-            name or setting.name, value, setting.rule, _hint(setting, value), attempted=_said(attempted)
+            name or setting.name, value, setting.rule, _hint(setting, value), attempted=_describe(attempted)
         )
     return found
 
@@ -213,7 +213,7 @@ def _checks_as_text(setting: Setting, text: str) -> bool:
     return fitting(setting, parsed(setting, text)) is not None
 
 
-def _said(attempted: Attempted) -> str:
+def _describe(attempted: Attempted) -> str:
     return attempted if isinstance(attempted, str) else attempted()
 
 

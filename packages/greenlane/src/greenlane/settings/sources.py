@@ -129,7 +129,7 @@ def _from_file(file: Path | None, environ: Mapping[str, str], settings: _Declare
     found = _toml(text, path)
     if inside:
         found = found.get("tool", {}).get("greenlane", {})
-    for name, value, table, key in _named(found, settings):
+    for name, value, table, key in _name_source(found, settings):
         told = functools.partial(where, table, key)
         if name == "lanes":
             yield name, _lanes_of(value, where), f"file {path}"
@@ -139,7 +139,7 @@ def _from_file(file: Path | None, environ: Mapping[str, str], settings: _Declare
             _pass_over(name, value, settings, told(), table)
 
 
-def _named(found: Mapping[str, Any], settings: _Declared) -> Iterable[tuple[str, Any, str, str]]:
+def _name_source(found: Mapping[str, Any], settings: _Declared) -> Iterable[tuple[str, Any, str, str]]:
     """(flat name, value, table, key as written)."""
     if all(key in settings or key == "lanes" for key in found):  # the usual file loads nothing more
         return ((key, value, "", key) for key, value in found.items())

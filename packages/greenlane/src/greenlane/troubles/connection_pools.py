@@ -35,7 +35,7 @@ def exhausted_pools(threads: Sequence[Standing]) -> Iterator[Trouble]:
     waiting: dict[int, tuple[Any, str, Callable[[Any], int], list[Standing]]] = {}
     busy = []
     for each in threads:
-        found = _awaited(each.frame)
+        found = _find_awaited(each.frame)
         if found is not None:
             pool, library, size = found
             waiting.setdefault(id(pool), (pool, library, size, []))[3].append(each)
@@ -50,7 +50,7 @@ def exhausted_pools(threads: Sequence[Standing]) -> Iterator[Trouble]:
         yield Trouble(("connections", number), text)
 
 
-def _awaited(frame: FrameType) -> tuple[Any, str, Callable[[Any], int]] | None:
+def _find_awaited(frame: FrameType) -> tuple[Any, str, Callable[[Any], int]] | None:
     if not frame.f_code.co_filename.endswith(("/threading.py", "/queue.py")):
         return None
     for each in outward(frame, _DEPTH):

@@ -37,7 +37,7 @@ class MainLoop:
         self._ident = 0
         self._limiter: Any = None
         if threading.current_thread() is threading.main_thread():
-            self._found()
+            self._find_main_loop()
 
     @property
     def limiter(self) -> Any:
@@ -93,9 +93,9 @@ class MainLoop:
             if main is not None and (loop := _loop_of(main.frame)) is not None:
                 self._ident, self._loop, self._wake = main.ident, loop, loop.call_soon_threadsafe
         elif "asyncio" in sys.modules or "gevent" in sys.modules:
-            self._finding = call_in_main_thread(self._found)
+            self._finding = call_in_main_thread(self._find_main_loop)
 
-    def _found(self) -> None:
+    def _find_main_loop(self) -> None:
         """On the main thread."""
         self._finding = False
         self._ident = get_ident()

@@ -39,7 +39,7 @@ def place(frame: FrameType) -> str:
     """`views.py:40 (bcrypt.checkpw)`: the innermost frame of the application; of none, the innermost one."""
     found = next((each for each in outward(frame) if _is_application(each.f_code.co_filename)), frame)
     code = found.f_code
-    return _shown(code, code.co_filename, found.f_lineno, found.f_lasti)
+    return _format(code, code.co_filename, found.f_lineno, found.f_lasti)
 
 
 @lru_cache(maxsize=4096)
@@ -48,15 +48,15 @@ def _is_application(file: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _shown(code: CodeType, file: str, line: int | None, instruction: int) -> str:
+def _format(code: CodeType, file: str, line: int | None, instruction: int) -> str:
     # The same code of two files is equal.
     if line is None:
         return code.co_name
-    called = _called(code, instruction)
+    called = _find_call(code, instruction)
     return f"{_short(file)}:{line}" + (f" ({called})" if called else "")
 
 
-def _called(code: CodeType, instruction: int) -> str:
+def _find_call(code: CodeType, instruction: int) -> str:
     """What the instruction calls, as the source has it; "" where that is not known."""
     line, last, column, end = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
     if line is None or column is None or end is None:

@@ -18,14 +18,14 @@ from greenlane.threads.unpatched import RLock, in_forked_child
 if TYPE_CHECKING:
     from greenlane.placement.processes.options import ProcessOptions
 
-__all__ = ["Elsewhere", "process_options"]
+__all__ = ["RemoteExecutors", "process_options"]
 
-#: How long the exit of the process waits for calls that run elsewhere. Arbitrary: as for those on the native thread.
+#: How long the exit of the process waits for calls that run outside. Arbitrary: as for those on the native thread.
 _EXIT_S: Final = 5.0
 
 
-class Elsewhere:
-    """Gives executors by the name of the placement: `elsewhere("process")`."""
+class RemoteExecutors:
+    """Gives executors by the name of the placement: `executors("process")`."""
 
     def __init__(self, settings: Settings) -> None:
         """Make none yet."""
@@ -54,7 +54,7 @@ class Elsewhere:
                 self._made[name] = found
         return found
 
-    def made(self) -> Mapping[str, Executor]:
+    def running(self) -> Mapping[str, Executor]:
         """Give those that there are by now."""
         return dict(self._made)
 

@@ -27,19 +27,19 @@ _lock = _thread.RLock()
 _placement: Placement | None = None
 
 
-def _forked() -> None:
+def _reset_in_child() -> None:
     """Begin with a free lock in a child: a thread that made something may have held it."""
     global _lock
     _lock = _thread.RLock()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_reset_in_child)
 
 
 def run(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run `fn(*args, **kwargs)` without blocking the event loop or other requests.
 
-    On asyncio and uvloop this gives an awaitable, `await greenlane.run(fn, x)`. Elsewhere it gives the result: a
+    On asyncio and uvloop this gives an awaitable, `await greenlane.run(fn, x)`. RemoteExecutors it gives the result: a
     greenlet waits without blocking its hub, a thread blocks.
 
     Heavy functions run one after the other on one native thread of the process. Functions learned to be light run
@@ -92,12 +92,12 @@ def placed(fn: Callable[..., Any] | None = None, /, *, placement: PlacementName 
     """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        return _placed(fn, placement, name)
+        return _place_call(fn, placement, name)
 
     return decorate if fn is None else decorate(fn)
 
 
-def _placed(fn: Callable[..., Any], placement: str, name: str) -> Callable[..., Any]:
+def _place_call(fn: Callable[..., Any], placement: str, name: str) -> Callable[..., Any]:
     from greenlane.placement.functions import PlacedFunction
 
     function = PlacedFunction(fn, placement, name)
@@ -124,12 +124,12 @@ def placement() -> Placement:
     global _placement
     with _lock:
         if _placement is None:
-            from greenlane.wiring.placement import made
+            from greenlane.wiring.placement import make_placement
 
-            found = made()
+            found = make_placement()
             _placement = _placement or found
         return _placement
 
 
-# `_placed` has an argument of this name.
+# `_place_call` has an argument of this name.
 _the_placement: Final = placement

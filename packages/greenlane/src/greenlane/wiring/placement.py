@@ -7,28 +7,28 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
-from greenlane.lanes.permits import LearnedRow, Permits
+from greenlane.lanes.permits import LearnedRow, Permits, learned_rows, make_permits
 from greenlane.placement import Placement
 from greenlane.placement.rule import PlacedRow
 from greenlane.settings import Settings, load
 from greenlane.threads.unpatched import RLock, in_forked_child
 from greenlane.wiring import process
-from greenlane.wiring.executors import Elsewhere
+from greenlane.wiring.executors import RemoteExecutors
 
-__all__ = ["made"]
+__all__ = ["make_placement"]
 
 #: How long the exit of the process waits for a call that runs. Arbitrary: long enough for what writes a file.
 _EXIT_S: Final = 5.0
 
 
-def made() -> Placement:
+def make_placement() -> Placement:
     """Make the placement of this process; its caller sees to it that there is one only."""
     process.check_platform()
     running = process.running()
     settings = load() if running is None else running.settings
-    own = _Own(settings)
-    elsewhere = Elsewhere(settings)
-    found = Placement(settings, own.permits, elsewhere)
+    own = _OwnPermits(settings)
+    executors = RemoteExecutors(settings)
+    found = Placement(settings, own.permits, executors)
     own.placement = found
     process.add_counters(found.counters)
     own.permits()  # Here, not on the lane's thread: under gevent its imports would meet green locks.
@@ -38,7 +38,7 @@ def made() -> Placement:
     return found
 
 
-class _Own:
+class _OwnPermits:
     """The permits of a process without one of our hosts."""
 
     def __init__(self, settings: Settings) -> None:
@@ -59,13 +59,13 @@ class _Own:
     def _make(self) -> Permits:
         with self._lock:
             if self._permits is None:
-                permits = Permits(self._settings, mode=self._settings.mode)
+                permits = make_permits(self._settings, mode=self._settings.mode)
                 os.register_at_fork(after_in_child=permits.forked)
                 if self._settings.control_dir:
-                    from greenlane.wiring import shown
+                    from greenlane.wiring import control_endpoint
 
-                    part = _Shown(permits, self)
-                    shown.serve(self._settings.control_dir, "permits", part)
+                    part = _PlacementControl(permits, self)
+                    control_endpoint.serve(self._settings.control_dir, "permits", part)
                 self._permits = permits
             return self._permits
 
@@ -74,10 +74,10 @@ class _Own:
         self._lock = RLock()
 
 
-class _Shown:
+class _PlacementControl:
     """What the control socket shows of a process that only places calls."""
 
-    def __init__(self, permits: Permits, own: _Own) -> None:
+    def __init__(self, permits: Permits, own: _OwnPermits) -> None:
         self.mode = permits.mode
         self.set_mode = permits.set_mode
         self.turns = permits.turns
@@ -95,7 +95,7 @@ class _Shown:
         placement = self._own.placement
         placed = [] if placement is None else _rows(placement.placed())
         names = {row.route for row in placed}
-        return [row for row in self._permits.learned() if row.route not in names] + placed
+        return [row for row in learned_rows(self._permits) if row.route not in names] + placed
 
 
 def _rows(rows: Iterable[PlacedRow]) -> list[LearnedRow]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from greenlane import deadline, phase, probes
 from greenlane.errors import PlatformError
-from greenlane.lanes.permits import LearnedRow, Permits
+from greenlane.lanes.permits import LearnedRow, Permits, learned_rows, make_permits
 from greenlane.lanes.rules import LaneLimits, LaneRules
 from greenlane.policy.permits import MAX_ROUTES
 from greenlane.probes import deadline_out
@@ -113,7 +113,7 @@ class Running:
         self._rules = LaneRules(settings)
         self.limits = LaneLimits(self._rules, settings)
         self.deadline_names = deadline.environ_names(settings.deadline_headers)
-        self.permits = self._permits = Permits(settings, mode=_mode_of(settings, worker_index))
+        self.permits = self._permits = make_permits(settings, mode=_mode_of(settings, worker_index))
         self._lanes_from_front = False
         self._observer = _Observer(self._permits, self._rules)
         self._permits.read_requests(
@@ -138,9 +138,8 @@ class Running:
         #: Opens a job on this thread for a request, by its WSGI environ and its arrival in monotonic ns (0 = now): its
         #: first phase may wait, bounded, for a permit. False: the thread runs a job already and this one belongs to it,
         #: or the mode is off. Do not close then.
-        self.open: Callable[[dict[str, object], int], bool] = self._permits.open_request
-        self._stopped = False
-        self._asleep = False
+        self.open: Callable[[dict[str, object], int], bool]
+        self._set_state(stopped=False, asleep=False)
         _set_fork_hooks()
         self.close = self._permits.close
         self.deadline_ns = self._permits.deadline_ns
@@ -207,7 +206,7 @@ class Running:
 
     def learned(self) -> list[LearnedRow]:
         """Give what is known of each (route, phase)."""
-        rows = self._permits.learned()
+        rows = learned_rows(self._permits)
         for each in _more_learned:
             besides = each()
             known = {(row.route, row.phase) for row in besides}
@@ -220,8 +219,7 @@ class Running:
         with _lock:
             if _running is self:
                 _running = None
-        self._stopped = True
-        self.open = _open_nothing
+        self._set_state(stopped=True, asleep=False)
         self._permits.set_mode("off")
         phase.withdraw(self._permits)
         self._take_probes()
@@ -229,9 +227,9 @@ class Running:
 
     def _withdraw(self) -> None:
         if self.settings.control_dir:
-            from greenlane.wiring import shown
+            from greenlane.wiring import control_endpoint
 
-            shown.withdraw("permits")
+            control_endpoint.withdraw("permits")
 
     def _give_probes(self) -> None:
         probes.install()
@@ -255,8 +253,12 @@ class Running:
         self.limits.forked()
         # A child that runs another program gets none of our threads; one that stays gets them with its first job.
         if not self._stopped:
-            self._asleep = True
-            self.open = self._open_awake
+            self._set_state(stopped=False, asleep=True)
+
+    def _set_state(self, *, stopped: bool, asleep: bool) -> None:
+        """Stopped, or asleep in a forked child until its first job; `open` is that state's."""
+        self._stopped, self._asleep = stopped, asleep
+        self.open = _open_nothing if stopped else self._open_awake if asleep else self._permits.open_request
 
     def _open_awake(self, environ: dict[str, object], arrival_ns: int) -> bool:
         self._wake()
@@ -264,8 +266,7 @@ class Running:
 
     def _wake(self) -> None:
         """Start, in a forked child, what its parent has."""
-        self._asleep = False
-        self.open = self._permits.open_request
+        self._set_state(stopped=self._stopped, asleep=False)
         # What cannot be started is missing; the program runs on.
         with contextlib.suppress(Exception):
             self._listen()
@@ -276,9 +277,9 @@ class Running:
 
     def _listen(self) -> None:
         if self.settings.control_dir:
-            from greenlane.wiring import shown
+            from greenlane.wiring import control_endpoint
 
-            shown.serve(self.settings.control_dir, "permits", self)
+            control_endpoint.serve(self.settings.control_dir, "permits", self)
 
 
 class _Observer:

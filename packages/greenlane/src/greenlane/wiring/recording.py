@@ -107,9 +107,9 @@ class RecordedProcess:
         self._jobs = _Jobs(self.recorder)
         if settings.control_dir:
             # Imported here: if one of our threads did it, a child forked meanwhile would inherit a locked import lock.
-            from greenlane.wiring import shown
+            from greenlane.wiring import control_endpoint
 
-            self._shown = shown
+            self._endpoint = control_endpoint
             check_directory(settings.control_dir)
         self.finish = self._process.finish
         self.name_servers = self._process.name_servers
@@ -149,7 +149,7 @@ class RecordedProcess:
         atexit.unregister(self._process.stop)
         self._take_out()
         if self.settings.control_dir:
-            self._shown.withdraw("record")
+            self._endpoint.withdraw("record")
 
     # --- probes -------------------------------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class RecordedProcess:
         if cooperative.is_eventlets():
             self._process.give_up("eventlet", _EVENTLET)
         if self.settings.control_dir and not self._ended:
-            self._shown.serve(self.settings.control_dir, "record", self)
+            self._endpoint.serve(self.settings.control_dir, "record", self)
 
 
 class _Jobs:

@@ -13,12 +13,12 @@ from tests.placement.cluster import functions
 from tests.placement.cluster.lent import Lender
 
 from greenlane.errors import SettingsError
-from greenlane.lanes.permits import Permits
+from greenlane.lanes.permits import make_permits
 from greenlane.placement import Placement
 from greenlane.placement.cluster.options import ClusterOptions
 from greenlane.placement.functions import PlacedFunction
 from greenlane.settings import Settings
-from greenlane.wiring.executors import Elsewhere
+from greenlane.wiring.executors import RemoteExecutors
 
 HERE = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="pip install 'greenlane[ray]'")
 
@@ -28,8 +28,8 @@ class Placed:
 
     def __init__(self, **settings: Any) -> None:
         given = Settings(**settings)
-        self.permits = Permits(given, mode=given.mode)
-        self.elsewhere = Elsewhere(given)
+        self.permits = make_permits(given, mode=given.mode)
+        self.executors = RemoteExecutors(given)
         self.placement = Placement(given, lambda: self.permits, self.elsewhere)
 
     def __call__(self, placement: str, fn: Any, *args: object) -> Any:

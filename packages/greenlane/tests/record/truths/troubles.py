@@ -29,7 +29,7 @@ from tests.record.truths.in_c import condition, futex, table
 from tests.record.truths.served import front, occupied
 
 from greenlane._native import Recorder
-from greenlane.hosts.observed.awaited import OBSERVERS
+from greenlane.hosts.observed.import_trigger import OBSERVERS
 from greenlane.probes.patching import Patches
 from greenlane.record.jobs import job
 from greenlane.wiring.recording import start_recording, stop_recording

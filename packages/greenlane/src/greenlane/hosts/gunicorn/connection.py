@@ -37,7 +37,7 @@ __all__ = [
     "CLOSED",
     "OVER_LIMIT",
     "ENDED",
-    "HOPELESS",
+    "INVALID",
     "LEAVING",
     "PARTIAL",
     "WAITING",
@@ -64,9 +64,9 @@ OVER_LIMIT: Final = 4  # the front: with a request over the limit, about to be r
 # What is to be done with the bytes of a head so far.
 PARTIAL: Final = 0  # wait for more
 ENDED: Final = 1  # the head is whole
-HOPELESS: Final = 2  # the parser refuses it already, or it is not ours: let the parser say so
+INVALID: Final = 2  # the parser refuses it already, or it is not ours: let the parser say so
 
-# (bytes so far, how many of them were judged before, first request of the connection) -> PARTIAL, ENDED or HOPELESS
+# (bytes so far, how many of them were judged before, first request of the connection) -> PARTIAL, ENDED or INVALID
 Judge = Callable[[bytes, int, bool], int]
 
 _CR: Final = 13
@@ -345,9 +345,9 @@ def _judge_http(longest_line: int, longest_head: int) -> Judge:
             return ENDED
         news = head[judged - 1 :] if judged and head[judged - 1] == _CR else head[judged:]
         if len(head) > longest_head or news.count(b"\n") != news.count(b"\r\n"):
-            return HOPELESS
+            return INVALID
         too_long = 0 < longest_line < len(head) - 2 and not 0 <= head.find(b"\r\n", 2) <= longest_line + 2
-        return HOPELESS if too_long else PARTIAL
+        return INVALID if too_long else PARTIAL
 
     return judge
 

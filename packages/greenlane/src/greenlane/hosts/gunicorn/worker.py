@@ -38,8 +38,8 @@ from greenlane.errors import GreenlaneError, HostError
 from greenlane.hosts.gunicorn import answers, settings
 from greenlane.hosts.gunicorn.connection import BUSY, Conn, environ_of, field, method_and_target
 from greenlane.hosts.gunicorn.dispatch import Dispatch
-from greenlane.hosts.gunicorn.expected import Expected
 from greenlane.hosts.gunicorn.front import Front
+from greenlane.hosts.gunicorn.heavy_predictor import HeavyPredictor
 from greenlane.hosts.gunicorn.http1 import Http1
 from greenlane.hosts.gunicorn.listeners import shared_board
 from greenlane.hosts.pool import Pool
@@ -167,8 +167,8 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         ceiling = settings.ceiling(cfg, ours)
         self.max_keepalived = settings.most_kept_alive(cfg, ours)
         self._full = min(ceiling, ours.limit or ceiling)
-        self._expected = Expected(self._waiting)
-        self.tpool = Pool(ceiling, self.serve, progress=self._line.progress, turns=self._expected)
+        self._predictor = HeavyPredictor(self._waiting)
+        self.tpool = Pool(ceiling, self.serve, progress=self._line.progress, turns=self._predictor)
         dispatch = Dispatch(self, ours, self.tpool)
         self._http1 = Http1(self, dispatch, self.tpool)
         front = Front(self, ours, self.tpool, self._line, dispatch)
@@ -260,7 +260,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
         """Remember for such a path whether the request that has ended asked for a permit."""
         if ended is not None and conn.response is not None and not conn.is_http2:
             full = self.tpool.in_progress >= self.tpool.nearly_full
-            self._expected.ended(conn.response.req, ended[4] > 0, nearly_full=full)
+            self._predictor.ended(conn.response.req, ended[4] > 0, nearly_full=full)
 
     def refuse(self, environ: Environ, start_response: StartResponse) -> list[bytes]:
         """The application of requests over a limit."""

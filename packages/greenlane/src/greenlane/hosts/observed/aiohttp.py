@@ -45,12 +45,12 @@ def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callabl
         coroutine = original(self, request, *more)
         if silent or not _recorder.recording():
             return coroutine
-        return _observed(coroutine, request)
+        return _observe(coroutine, request)
 
     return _handle_request
 
 
-async def _observed(coroutine: Any, request: Any) -> Any:
+async def _observe(coroutine: Any, request: Any) -> Any:
     """Run one request as a job of this task."""
     # An eager task (3.12+) begins within its connection's, which may have had a request before.
     _recorder.attach(0)

@@ -48,7 +48,7 @@ def place(patches: Patches, module: ModuleType) -> None:
             parsed = original(self)
             request = self.__dict__.get(_OPEN)
             if parsed and request is not None:
-                request[0] = _opened(recorder, self)
+                request[0] = _open_job(recorder, self)
             return parsed
 
         return parse_request
@@ -67,7 +67,7 @@ def place(patches: Patches, module: ModuleType) -> None:
     patches.replace(kind, "send_response_only", make_status)
 
 
-def _opened(recorder: Recorder, request: Any) -> int:
+def _open_job(recorder: Recorder, request: Any) -> int:
     if request.headers.get("Upgrade", "").lower() == "websocket":
         return 0
     told = next((request.headers[name] for name in front_clock.NAMES if request.headers.get(name)), "")

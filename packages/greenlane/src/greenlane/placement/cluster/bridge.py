@@ -151,13 +151,13 @@ class _Worker:
             kind, text, buffers = self._answer(message)
         except exceptions.RayTaskError as error:
             # Its arguments could not be read there, its answer not be sent: the worker itself is well.
-            return ERROR, error_parcel(_refused(error))
+            return ERROR, error_parcel(_refusal(error))
         except exceptions.RayError as error:
             pid = self._pid
             self._drop()
             return LOST, pack((pid, self._why(error)))
         except Exception as error:  # the store has no room
-            return ERROR, error_parcel(_refused(error))
+            return ERROR, error_parcel(_refusal(error))
         return kind, Parcel(text, [memoryview(buffer).cast("B") for buffer in buffers])
 
     def _start(self) -> None:
@@ -204,7 +204,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {told}"
 
 
-def _refused(error: BaseException) -> PlacementError:
+def _refusal(error: BaseException) -> PlacementError:
     return PlacementError(
         "send a call to the cluster", name="Ray", value=_reason(error), rule="that it takes arguments and answer",
         hint="send less at once, or give Ray a larger object store",

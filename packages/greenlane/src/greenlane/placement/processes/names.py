@@ -37,18 +37,18 @@ def shipped(fn: Callable[..., Any]) -> object:
 def name_of(fn: Callable[..., Any]) -> str:
     """Give the name of a function. Raises PlacementError if it has none that imports it."""
     if fn.__module__ == "__main__" and not main_module()[0]:
-        raise _refused(fn, "one of a module that a worker can import, not of -c, a prompt or a package's __main__.py")
+        raise _refusal(fn, "one of a module that a worker can import, not of -c, a prompt or a package's __main__.py")
     if "<" in fn.__qualname__:
-        raise _refused(fn, "a function that can be imported, not a closure or lambda")
+        raise _refusal(fn, "a function that can be imported, not a closure or lambda")
     try:
         at: Any = _walk(sys.modules[fn.__module__], fn.__qualname__)
     except (KeyError, AttributeError):
-        raise _refused(fn, f"a name that {fn.__module__} has") from None
+        raise _refusal(fn, f"a name that {fn.__module__} has") from None
     for depth in range(_DEEPEST):
         if at is fn:
             return f"{fn.__module__}:{fn.__qualname__}:{depth}"
         at = getattr(at, "__wrapped__", None)
-    raise _refused(fn, f"the function that {fn.__module__} has by this name")
+    raise _refusal(fn, f"the function that {fn.__module__} has by this name")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -89,6 +89,6 @@ def _walk(at: Any, qualified: str) -> Any:
     return at
 
 
-def _refused(fn: Callable[..., Any], rule: str) -> PlacementError:
+def _refusal(fn: Callable[..., Any], rule: str) -> PlacementError:
     name = f"{fn.__module__}.{fn.__qualname__}"
     return PlacementError("send a function to a worker process", name="function", value=name, rule=rule, hint=_HINT)

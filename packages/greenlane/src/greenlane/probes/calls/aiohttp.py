@@ -28,7 +28,7 @@ def place(patches: Patches, module: ModuleType) -> None:
     response = module.ClientResponse
     patches.replace(response, "read", _read)
     for name in ("release", "close"):
-        patches.replace(response, name, _left)
+        patches.replace(response, name, _leave)
 
 
 def _describe(self: Any, method: str, url: Any, *, timeout: Any = None, **_kwargs: Any) -> span.Call:
@@ -76,7 +76,7 @@ def _read(original: Callable[..., Awaitable[Any]], silent: list[bool]) -> Callab
     return read
 
 
-def _left(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
+def _leave(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def left(self: Any) -> Any:
         one, headers = self.__dict__.pop(_CALL, (None, None))
         if one is not None:

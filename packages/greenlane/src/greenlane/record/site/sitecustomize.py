@@ -36,7 +36,7 @@ if __name__ == "sitecustomize":
                 _root = os.path.dirname(_package)
                 sys.path.insert(0, _root)
                 try:
-                    from greenlane.hosts.observed.awaited import start_when_needed
+                    from greenlane.hosts.observed.import_trigger import start_when_needed
 
                     start_when_needed(_folder)
                 except Exception:
