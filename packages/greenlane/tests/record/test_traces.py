@@ -305,7 +305,7 @@ assert sys.modules["_socket"] is _socket and issubclass(socket.socket, _socket.s
 loader = http.server.__spec__.loader
 assert type(loader).__name__ == "SourceFileLoader" and loader is http.server.__loader__
 assert "exec_module" not in vars(loader)
-assert not [finder for finder in sys.meta_path if type(finder).__module__.endswith("awaited")]
+assert not [finder for finder in sys.meta_path if type(finder).__module__.endswith("import_trigger")]
 importlib.reload(http.server)
 """
     ended = program(tmp_path, source)
