@@ -82,7 +82,7 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     run = _ready()
     from offers.demo import added
     from offers.demo.options import bad
-    from offers.demo.verdicts import verdicts_of
+    from offers.demo.results import verdicts_of
     from offers.table import read
     from offers.twin import measured as twin
 
@@ -136,6 +136,6 @@ def _ready() -> Any:
     """The demo's run, which lies beside the package, in the checkout."""
     if str(_SYSTEM) not in sys.path:
         sys.path.insert(0, str(_SYSTEM))
-    from offers.demo import run
+    from offers.demo import command
 
-    return run
+    return command

@@ -17,8 +17,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from .build import GO_LIBRARY, build
 from .features import FEATURE_COUNT
+from .native import GO_LIBRARY, build
 
 Form = Literal["packed", "json"]
 _FORMS: Final = {"packed": 0, "json": 1}

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from . import candidates, record, user
+from . import record, user
 from .features import FEATURES
 from .service import rules
-from .stores import history, slots
+from .stores import history, items
 from .world import catalogue
 
 _NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
@@ -69,11 +69,11 @@ def _numbers() -> Iterator[tuple[str, int]]:
     yield "MOST_WORDS", user.MOST_WORDS
     yield "MOST_SELLERS", user.MOST_SELLERS
     yield "FEATURE_COUNT", len(FEATURES)
-    yield "MOST", candidates.MOST
-    yield "MOST_ACTIVE", candidates.MOST_ACTIVE
-    yield "SLOTS", slots.SLOTS
-    yield "SHARDS", slots.SHARDS
-    yield "BUCKETS", slots.BUCKETS
+    yield "MOST", user.MOST
+    yield "MOST_ACTIVE", user.MOST_ACTIVE
+    yield "SLOTS", items.SLOTS
+    yield "SHARDS", items.SHARDS
+    yield "BUCKETS", items.BUCKETS
     yield "KEPT_S", history.KEPT_S
     yield "NOW_S", catalogue.NOW_S
     yield "BOOST_FACTOR", rules.BOOST

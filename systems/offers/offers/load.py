@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from greenlane_tools.lab.load.plan import Plan, Recorded, Stream, Work
 from greenlane_tools.lab.load.schedule import Schedule
-from offers.drawn import drawn
-from offers.table import Burst, Endpoint, Region, Table
+from offers.table import Burst, Endpoint, Region, Table, drawn
 
 __all__ = [
     "OFFERS",

@@ -18,7 +18,7 @@ from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.verdict import Verdict
 from offers.demo.options import bad
-from offers.demo.verdicts import FEWEST_OFFERS
+from offers.demo.results import FEWEST_OFFERS
 from offers.table import read
 
 

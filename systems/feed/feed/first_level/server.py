@@ -20,8 +20,7 @@ from typing import Final
 import orjson
 from aiohttp import web
 
-from feed.candidates import MODELS
-from feed.user import from_json
+from feed.user import MODELS, from_json
 from feed.world.world import World, kept
 
 from .law import Law

@@ -29,11 +29,10 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from feed.candidates import MOST_ACTIVE
 from feed.pages.routes import Pages
 from feed.stores.items import MOST_CONNECTIONS
-from feed.variants.ranking import Given
-from feed.variants.table import ranking
+from feed.user import MOST_ACTIVE
+from feed.variants.ranking import Given, ranking
 from feed.world.catalogue import NOW_S
 
 from . import paging

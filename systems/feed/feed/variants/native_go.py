@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feed import go_features, native
-from feed.build import GO_LIBRARY, build
 from feed.go_features import Matrix, Values
+from feed.native import GO_LIBRARY, build
 from feed.service.job import Job, said
-from feed.stores.items import fetched, values
-from feed.stores.slots import json_key
+from feed.stores.items import fetched, json_key, values
 from feed.user import User, unknown
+from feed.variants.ranking import NativeRanked, lacking, say
 from greenlane_tools.lab.processes import die_with_parent
 
-from .native_ranked import NativeRanked, lacking, say
 from .plain import Plain, loaded
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
 

@@ -8,12 +8,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from feed.candidates import MODELS
 from feed.service.job import Job
 from feed.site import Addresses
-from feed.user import User
-from feed.variants.ranking import Given
-from feed.variants.table import ranking
+from feed.user import MODELS, User
+from feed.variants.ranking import Given, ranking
 from feed.world.lessons import candidates_of
 from feed.world.world import World
 

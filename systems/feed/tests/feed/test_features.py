@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from feed import native
 from feed.features import FEATURE_COUNT, FEATURES, features_of
-from feed.fingerprint import NOW_S, items_of, probes
+from feed.model import NOW_S, items_of, probes
 from feed.record import (
     CATEGORIES,
     CITIES,

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from feed import go_features, native
-from feed.build import GO_LIBRARY, build
-from feed.fingerprint import NOW_S, fingerprint, items_of, native_fingerprint, probes
+from feed.model import NOW_S, fingerprint, items_of, native_fingerprint, probes
+from feed.native import GO_LIBRARY, build
 from feed.record import CITIES, FIELDS, TOPICS, Item, pack, to_json
 from feed.user import User
 from feed.world.lessons import lessons

@@ -12,7 +12,7 @@ import pytest
 
 from feed.first_level.law import Law
 from feed.service.stages import Stages, timed_loop
-from feed.stores.slots import SLOTS, json_key, packed_key, shard_of, slot
+from feed.stores.items import SLOTS, json_key, packed_key, shard_of, slot
 from feed.variants.plain import Pace
 
 

@@ -15,15 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed import native
-from feed.candidates import MODELS, MOST, MOST_ACTIVE, chosen
 from feed.features import FEATURE_COUNT, features_of
-from feed.fingerprint import NOW_S, items_of
-from feed.model import ModelFiles, load_catboost
+from feed.model import NOW_S, ModelFiles, items_of, load_catboost
 from feed.record import CATEGORIES, CITIES, FIELDS, TOPICS, pack, to_json, unpack
 from feed.service.rules import Ranked, arranged
-from feed.stores.slots import BUCKETS
+from feed.stores.items import BUCKETS
 from feed.train import train
-from feed.user import User
+from feed.user import MODELS, MOST, MOST_ACTIVE, User, chosen
 from feed.world.lessons import lessons
 from feed.world.world import World, made
 from tests.examples import examples

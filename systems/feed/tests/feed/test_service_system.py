@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import redis
 
-from feed.candidates import MOST_ACTIVE
 from feed.compiled import NAME as COMPILED
 from feed.features import features_of
 from feed.first_level.law import Law
@@ -26,8 +25,9 @@ from feed.running import Running
 from feed.service.rules import Ranked, arranged
 from feed.site import Site
 from feed.stores.history import entries, feed_key
-from feed.stores.slots import SLOTS, json_key, packed_key, shard_of, slot
-from feed.variants.table import VARIANTS
+from feed.stores.items import SLOTS, json_key, packed_key, shard_of, slot
+from feed.user import MOST_ACTIVE
+from feed.variants.ranking import VARIANTS
 from feed.world.catalogue import FIRST_ID, NOW_S
 from feed.world.lessons import candidates_of
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from feed.children import ROOT, Process, command
-from feed.running import started
+from feed.running import ROOT, Process, command, started
 from feed.site import Site
 from greenlane_tools.lab.processes import descendants, found_by
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from feed.children import ROOT
+from feed.running import ROOT
 from greenlane_tools.lab.processes import found_by
 
 LOADED = """

@@ -19,8 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from offers import traced, work
-from offers.drawn import drawn, uniform
-from offers.table import Upstream
+from offers.table import Upstream, drawn, uniform
 
 __all__ = ["Server", "latency_ms", "reply", "serve"]
 

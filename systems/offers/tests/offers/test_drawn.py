@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from offers.drawn import drawn, uniform
-from offers.table import FOLDER, read
+from offers.table import FOLDER, drawn, read, uniform
 from offers.upstreams.server import latency_ms, reply
 
 

@@ -10,11 +10,9 @@ import pytest
 
 from pos.conservation.books import balanced
 from pos.conservation.cell import Outcome
-from pos.conservation.command import main
+from pos.conservation.command import main, parse, rows, sentence, table
 from pos.conservation.contenders import CONTENDERS
 from pos.conservation.faults import FAULTS
-from pos.conservation.options import parse
-from pos.conservation.page import rows, sentence, table
 
 WELL = Outcome(
     contender="greenlane", fault="broker-kill", balance=balanced(["a", "b"], [], ["a", "b"], []), recovered_s=1.0,

@@ -8,8 +8,7 @@ from typing import Any
 
 from pos.conservation.books import balanced
 from pos.conservation.cell import Outcome
-from pos.conservation.command import told
-from pos.conservation.page import page
+from pos.conservation.command import page, told
 
 BOOKS = replace(balanced(["a", "b"], [], [], []), lost=0, done=2)
 OURS = Outcome(

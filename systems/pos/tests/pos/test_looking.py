@@ -7,7 +7,7 @@ import socket
 import threading
 from pathlib import Path
 
-from pos.looking import look, look_at_all, together
+from pos.contenders import look, look_at_all, together
 
 
 def key(name: str, parked: int, breaker: str = "closed") -> dict[str, object]:

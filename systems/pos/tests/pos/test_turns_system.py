@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from greenlane_tools.lab.run.talk import LiveTalk
+from pos.demo.options import course
 from pos.demo.stages import offered, saturated, slow
-from pos.demo.trouble import course
 from pos.merchants.names import SLOW
 from pos.site import Site
 
