@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from greenlane_tools.lab import verdict
-from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.rows import GRACE_S, answered_well, in_time
+from greenlane_tools.lab.run.rows import GRACE_S, Run, answered_well, in_time
 from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.statistics import quantile, wilson
 

@@ -18,14 +18,13 @@ from bench import blocks
 from bench.claims import Claim, of_p, of_verdicts, ratio
 from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.judged import Judgement
-from greenlane_tools.lab.run.payers import OURS, laws, paid
-from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.rows import Row
+from greenlane_tools.lab.run.rows import Row, Run
 from greenlane_tools.lab.run.runner import expected_s as run_expected_s
 from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import digest
+from greenlane_tools.lab.run.tables import OURS, laws, paid
 from greenlane_tools.lab.run.talk import Talk
-from greenlane_tools.lab.scenario import catalogue, file
+from greenlane_tools.lab.scenario import catalogue
 from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
@@ -114,7 +113,7 @@ def _verdict(
 
 
 def _scenario(name: str, quick: bool) -> Scenario:
-    scenario = file.read(catalogue.found(name))
+    scenario = catalogue.read(catalogue.found(name))
     if quick:
         return adapted(scenario, seconds=_QUICK_S, repetitions=1)
     repetitions = 1 if scenario.phases else REPETITIONS

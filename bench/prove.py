@@ -28,8 +28,7 @@ from greenlane_tools.lab.load.schedule import job_ms, schedule
 from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import tables, work_unit
 from greenlane_tools.lab.run.pacing import plan_of
-from greenlane_tools.lab.run.performed import Run, turns
-from greenlane_tools.lab.run.rows import Row
+from greenlane_tools.lab.run.rows import Row, Run, turns
 from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import Store, digest
 from greenlane_tools.lab.run.talk import LiveTalk

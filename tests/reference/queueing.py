@@ -20,17 +20,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-__all__ = [
-    "Modelled",
-    "Ties",
-    "fifo_loop",
-    "gevent_loop",
-    "knee",
-    "least_latency_ms",
-    "most_per_s",
-    "oldest_first_loop",
-]
-
 #: gevent looks at the clock only after this many callbacks of its list (CALLBACK_CHECK_COUNT of its loop) …
 CALLBACKS: Final = 50
 #: … and then leaves the rest for after a poll if this time has passed since the first (its loop's switch interval).

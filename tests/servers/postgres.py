@@ -9,8 +9,6 @@ from pathlib import Path
 from tests import child
 from tests.servers.server import Server, find, somebody
 
-__all__ = ["Postgres"]
-
 
 class Postgres(Server):
     """An empty PostgreSQL cluster; it refuses root, so root starts it as the user `postgres`, or `nobody`."""

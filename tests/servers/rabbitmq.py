@@ -6,8 +6,6 @@ from greenlane_tools.lab.rabbitmq import DEBIAN, READY, Node
 from tests import child
 from tests.servers.server import Server, find
 
-__all__ = ["RabbitMQ"]
-
 
 class RabbitMQ(Server):
     """An empty broker with the user guest; ready about 5 s after its start."""

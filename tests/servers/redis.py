@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests import child
 from tests.servers.server import Server, find
 
-__all__ = ["Redis"]
-
 
 class Redis(Server):
     """An empty Redis."""

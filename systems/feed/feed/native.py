@@ -216,10 +216,6 @@ def main() -> None:
         sys.stdout.write(f"{part.product if part in there else f'not built: {part.name}: {part.tool.hint}'}\n")
 
 
-if __name__ == "__main__":
-    main()
-
-
 # --- The system's native module, built at its first need: features, evaluator, ranking. `_native.pyi` is its manual.
 
 
@@ -242,3 +238,7 @@ for _name in (
     "Array", "Asking", "Fetched", "Forest", "Matrix", "Ranking", "Replies", "candidates", "features", "rank", "ranked",
 ):  # fmt: skip
     globals()[_name] = getattr(_module, _name)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from feed.children import Process, command
 from feed.service.application import DEADLINE_HEADER
-from greenlane_tools.lab.processes import Logged, free_port
-
-__all__ = ["Process", "ROOT", "command"]
-
-
-# --- Processes that the feed's site consists of: started on loopback, and gone when their parent is, however it ends.
-
-
-#: The folder that has the package `feed`.
-ROOT: Final = Path(__file__).resolve().parents[1]
-
-
-class Process(Logged):
-    """A child with the feed on its import path. Start it from a thread that lives as long as it shall."""
-
-    folder = ROOT
-
-
-def command(module: str) -> list[str]:
-    """Argument vector that runs one of our modules."""
-    return [sys.executable, "-m", module]
+from greenlane_tools.lab.processes import free_port
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from feed.running import Process, command
+from feed.children import Process, command
 from feed.stores.cluster import filled
 from feed.user import MODELS
 from feed.world.world import FIRST_USER

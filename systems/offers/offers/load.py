@@ -19,15 +19,6 @@ from greenlane_tools.lab.load.plan import Plan, Recorded, Stream, Work
 from greenlane_tools.lab.load.schedule import Schedule
 from offers.table import Burst, Endpoint, Region, Table, drawn
 
-__all__ = [
-    "OFFERS",
-    "Load",
-    "direct",
-    "expected_cpu_ms_per_s",
-    "offers_of",
-    "with_riders",
-]
-
 #: What a rider's poll asks pricing for.
 OFFERS: Final = ("bikes_price", "scooters_price")
 # Draws of which the one nearest to the expected CPU is taken, and what is near enough: a short run is what its region

@@ -15,27 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
-__all__ = [
-    "Burst",
-    "Call",
-    "Compute",
-    "Endpoint",
-    "FOLDER",
-    "KINDS",
-    "Kind",
-    "Region",
-    "Step",
-    "Table",
-    "TableError",
-    "Upstream",
-    "WORKS",
-    "drawn",
-    "folder",
-    "read",
-    "uniform",
-]
-
-
 # --- Numbers that follow from names alone: every caller that asks with the same id gets the same, in Python and in
 # Go.
 

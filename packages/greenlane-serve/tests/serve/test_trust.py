@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.test_haproxy_configuration import LANES, site
+from tests.serve.test_haproxy import LANES, site
 
 from greenlane.errors import SettingsError
 from greenlane.hosts.pace import Pace

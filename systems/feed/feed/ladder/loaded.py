@@ -20,8 +20,8 @@ from feed.service.application import DEADLINE_HEADER
 from feed.site import Site
 from feed.user import unknown
 from feed.world.world import FIRST_USER, People
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.environment import usable_cores
-from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.load.generate import generate
 from greenlane_tools.lab.load.plan import Plan, Recorded, Stream
 from greenlane_tools.lab.statistics import quantile

@@ -32,7 +32,7 @@ from feed.ladder.truth import Truth
 from feed.native import EXTENSION, GO_LIBRARY, NATIVE, PACKAGE, SERVICE, Part, build
 from feed.site import Plan, Site
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import trying
 

@@ -9,8 +9,7 @@ from typing import Any, Final
 from feed.ladder.options import OURS
 from feed.ladder.rows import cpu_ms, lag_of, p95_ms, pss_mb
 from feed.ladder.run import POOL, Result
-from greenlane_tools.lab.columns import columns
-from greenlane_tools.lab.demo import cell, must_show
+from greenlane_tools.lab.demo import cell, columns, must_show
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.page.quantities import share
 

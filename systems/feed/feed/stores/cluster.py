@@ -11,8 +11,8 @@ from typing import Final
 
 import redis
 
+from feed.children import Process
 from feed.record import to_json
-from feed.running import Process
 from feed.stores.items import BOUNDS, SHARDS, json_key, packed_key, shard_of, slot
 from feed.world.catalogue import FIRST_ID
 from feed.world.world import World, name

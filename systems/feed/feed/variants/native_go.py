@@ -103,7 +103,7 @@ class NativeGo(Plain):
 def go_scored(model: str, sent: Values, user: bytes, now_s: int) -> GoScored:
     """In a worker: features in Go, CatBoost's predict. Process CPU: Go computes in a thread of its choice."""
     began_ns = time.process_time_ns()
-    matrix = go_features.features(sent, user, now_s, "json")
+    matrix = go_features.features(sent, user, now_s)
     between_ns = time.process_time_ns()
     forest = loaded(model)
     scores = forest.predict(matrix.columns, thread_count=1) if len(matrix.ids) else np.empty(0)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import aiohttp
 
+from feed.children import Process, command
 from feed.record import Item
-from feed.running import Process, command
 from feed.service.job import Job, said
 from feed.user import User
 from greenlane_tools.lab.processes import free_port

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from feed.children import ROOT
 from feed.ladder.options import OURS, Options
 from feed.ladder.rows import rows_of, verdicts_of
 from feed.ladder.run import Kept, measured
 from feed.ladder.tables import shown, steps_of
-from feed.running import ROOT
 from feed.site import Site
 from greenlane_tools.lab.processes import descendants, found_by
 

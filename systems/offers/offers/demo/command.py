@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 from greenlane_tools.lab import demo
 from greenlane_tools.lab.environment import front
-from greenlane_tools.lab.run.performed import in_turns
+from greenlane_tools.lab.run.rows import in_turns
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.lab.written import prepared, written
 from offers import traced
@@ -25,9 +25,6 @@ from offers.demo.results import rows_of, sentence, shown, verdicts_of, warnings
 from offers.demo.turn import WARM_S, Turn, summary, turn
 from offers.site import Site
 from offers.table import read
-
-__all__ = ["SCHEMA", "main", "minutes", "run"]
-
 
 # --- What is measured, in which order: contenders take turns, so that none has the machine's better hour.
 

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from greenlane_tools.lab import verdict
-from greenlane_tools.lab.columns import columns
-from greenlane_tools.lab.demo import MOST_EXACT, Json, cell, must_show
+from greenlane_tools.lab.demo import MOST_EXACT, Json, cell, columns, must_show
 from greenlane_tools.lab.environment import usable_cores
 from greenlane_tools.lab.samples import UNANSWERED
 from greenlane_tools.lab.statistics import bootstrap, quantile, wilson
@@ -23,9 +22,6 @@ from offers.demo.riders import changes_per_minute
 from offers.demo.turn import Counts, Turn
 from offers.load import OFFERS
 from offers.site import CAP_MS
-
-__all__ = ["BIKES", "FEWEST_OFFERS", "nines", "rows_of", "sentence", "shown", "success", "verdicts_of", "warnings"]
-
 
 #: Modes whose price pricingservice makes.
 BIKES: Final = tuple(name.removesuffix("_price") for name in OFFERS)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.processes import core_wait_ns, cpu_ns, machine_busy_ns, pss_mb
 from greenlane_tools.lab.run.talk import Talk
@@ -19,9 +19,6 @@ from offers.demo.warm import FROM_S, asked_before, offer_cpu_ms
 from offers.load import OFFERS, Load, direct
 from offers.site import Offerservice, Pricing, Site
 from offers.table import Table
-
-__all__ = ["Callers", "Counts", "Turn", "Used", "WARM_S", "priced", "turn"]
-
 
 # --- What offerservice has counted, between two instants: its counters are cumulative, the reader cuts them.
 

@@ -27,21 +27,6 @@ from offers import table, traced, work
 from offers.table import Compute, Endpoint, drawn
 from offers.work import MOST_MS, perform
 
-__all__ = [
-    "Asked",
-    "BadRequest",
-    "Done",
-    "UpstreamFailed",
-    "Upstreams",
-    "app",
-    "application",
-    "read",
-    "reply",
-    "run",
-    "view",
-]
-
-
 # --- One endpoint of the table as a view of Flask.
 
 

@@ -21,8 +21,6 @@ from aiohttp import web
 from offers import traced, work
 from offers.table import Upstream, drawn, uniform
 
-__all__ = ["Server", "latency_ms", "reply", "serve"]
-
 
 class Server:
     """Upstreams of one process.

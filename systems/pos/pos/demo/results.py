@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from greenlane_tools.lab import verdict
-from greenlane_tools.lab.columns import columns
-from greenlane_tools.lab.demo import Json, cell, must_show, percentiles, shares
+from greenlane_tools.lab.demo import Json, cell, columns, must_show, percentiles, shares
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.page.quantities import amount, factor, share

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane_tools.lab.run.performed import in_turns
+from greenlane_tools.lab.run.rows import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import written
 from pos.contenders import CONTENDERS

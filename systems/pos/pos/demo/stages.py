@@ -11,7 +11,7 @@ from typing import Any, Final
 from celery import Celery
 
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.run.talk import Talk
 from pos.contenders import CONTENDERS
 from pos.demo.options import Course, course

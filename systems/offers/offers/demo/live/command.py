@@ -19,9 +19,6 @@ from offers.demo.live.traffic import BURST_EVERY_S, POLLS_PER_S
 from offers.demo.options import Options, bad
 from offers.site import CAP_MS, Site
 
-__all__ = ["application", "serve"]
-
-
 # --- What the page asks for; it has nothing from elsewhere.
 
 

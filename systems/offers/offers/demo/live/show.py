@@ -15,7 +15,7 @@ from typing import Any, Final
 import aiohttp
 
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.processes import StartFailed, cpu_ns
 from greenlane_tools.lab.run.talk import Talk
 from offers.contenders import FIXES, Fix
@@ -24,9 +24,6 @@ from offers.demo.live.traffic import Drawn, Traffic, rush
 from offers.demo.results import nines
 from offers.demo.turn import Counts, priced
 from offers.site import CAP_MS, Site
-
-__all__ = ["CHANGING", "FIXED", "KEPT_S", "Mark", "Seen", "Series", "Show"]
-
 
 # --- What is seen of each service, second by second: offerservice's counters, cut.
 

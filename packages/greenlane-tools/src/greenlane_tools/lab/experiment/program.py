@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane_tools.lab import processes
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.environment import usable_cores
-from greenlane_tools.lab.interruption import checkpoint
-
-__all__ = ["Ended", "ended"]
 
 _POLL_S: Final = 0.01
 

@@ -6,9 +6,7 @@ import random
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from greenlane_tools.lab.interruption import checkpoint
-
-__all__ = ["in_turns"]
+from greenlane_tools.lab.ending import checkpoint
 
 Cell = TypeVar("Cell", bound=Hashable)
 Run = TypeVar("Run")

@@ -22,8 +22,6 @@ from typing import Final
 
 from greenlane_tools.lab.part3.programs.work import burn, burn_ns, iterations_per_ms
 
-__all__ = ["Job", "Places", "main", "now_ns"]
-
 now_ns: Final = time.monotonic_ns
 
 

@@ -11,8 +11,6 @@ import statistics
 import time
 from typing import Final
 
-__all__ = ["burn", "burn_ns", "iterations_per_ms"]
-
 # About 2 ms each: long against the clock, short enough that most rounds see no other process.
 _ROUND: Final = 100_000
 _ROUNDS: Final = 61

@@ -1,12 +1,15 @@
-"""The release: one version, whole links on an index's page, and a workflow that trusts nobody by name alone."""
+"""What `scripts/budgets.py` counts, and when it refuses."""
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,92 @@ import pytest
 import yaml
 
 from tests.where import ROOT
+
+_SPEC = importlib.util.spec_from_file_location("budgets", ROOT / "scripts" / "budgets.py")
+assert _SPEC is not None and _SPEC.loader is not None
+budgets = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(budgets)
+
+AREAS = {"crates": ["crates/"], "tools": ["packages/tools/src/", "lab/"]}
+
+
+def test_a_file_is_counted_in_its_area_or_as_a_test_or_a_document() -> None:
+    counted = {
+        "crates/a/src/lib.rs": "crates", "crates/a/src/run/tests.rs": "tests", "packages/tools/src/a.py": "tools",
+        "packages/tools/tests/a.py": "tests", "systems/go/a_test.go": "tests", "docs/a.md": "documents",
+        "lab/a.toml": "", "elsewhere/a.py": "other",
+    }  # fmt: skip
+    assert {path: budgets.area_of(path, AREAS) for path in counted} == counted
+
+
+def test_lines_and_words_of_what_git_has_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "lab").mkdir()
+    for name, text in {"lab/a.py": "1\n2\n", "a.md": "three words here\n", "lab/left_out.py": "1\n"}.items():
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    subprocess.run(["git", "add", "lab/a.py", "a.md"], cwd=tmp_path, check=True)
+    assert budgets.sizes(tmp_path, AREAS) == {"tools": 2, "documents": 3}
+
+
+def test_what_is_above_its_budget_is_marked() -> None:
+    text = budgets.table(Counter(tools=3, crates=2), {"tools": 2, "crates": 2})
+    assert [line.split() for line in text.splitlines()[1:]] == [["tools", "3", "2", "ABOVE"], ["crates", "2", "2"]]
+
+
+# --- What `make nightly` says of tests that fail always, and by chance.
+
+
+CASES = """
+import pathlib
+once = pathlib.Path(__file__).with_name("once")
+def test_by_chance():
+    before = once.exists()
+    once.touch()
+    assert before
+def test_always(): assert False
+def test_never(): pass
+"""
+RUN = """
+import sys
+from scripts import nightly
+nightly.MAKE_PARTS.clear()
+sys.exit(nightly.main([], {"cases": sys.argv[1:]}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.gate
+@pytest.mark.parametrize(
+    ("options", "code", "table"),
+    [
+        ([], 1, ["   1 of 2  test_cases.py::test_by_chance", "   3 of 3  test_cases.py::test_always"]),
+        (["-k", "not always"], 0, ["   1 of 2  test_cases.py::test_by_chance"]),
+        (["-k", "never"], 0, []),
+        (["--no-such-option"], 1, ["   1 of 1  cases: pytest itself, exit code 4"]),
+    ],
+)
+def test_each_test_that_failed_is_in_the_table_with_its_runs(
+    options: list[str], code: int, table: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "test_cases.py").write_text(CASES)
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist\n")
+    # Not what pytest and xdist tell the processes that they start: these are not their workers.
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *options],
+        cwd=tmp_path,
+        env={**outside, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    said = done.stdout.partition("== failed, of how many runs\n")[2]
+    assert (sorted(said.splitlines()), done.returncode) == (sorted(table), code), done.stdout + done.stderr
+
+
+# --- The release: one version, whole links on an index's page, and a workflow that trusts nobody by name alone.
+
 
 WORKFLOW = ROOT / ".github" / "workflows" / "release.yml"
 
