@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import blocks
 from bench.claims import Claim, of_verdicts
+from bench.claims import raw as raw_of
 from greenlane.errors import PlatformError, SettingsError
 from greenlane_tools.lab.environment import front
 from greenlane_tools.lab.run.store import digest
@@ -86,7 +86,7 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     from offers.table import read
     from offers.twin import measured as twin
 
-    raw = blocks.raw(quick) / "offers" / _length()
+    raw = raw_of(quick) / "offers" / _length()
     if raw.exists():  # of an earlier proof
         shutil.rmtree(raw)
     options, beside = _options(quick, raw / "demo"), _beside_the_twin(quick, raw / "added")

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bench import blocks
-from bench.claims import Claim, of_p, of_verdicts, ratio
+from bench.claims import Claim, checkout, of_p, of_verdicts, ratio
+from bench.claims import raw as raw_of
 from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.judged import Judgement
 from greenlane_tools.lab.run.rows import Row, Run
@@ -46,7 +46,7 @@ def installed() -> None:
 def sources() -> str:
     """Of all that its result depends on, sixteen digits."""
     paths = [catalogue.found(name) for name in SCENARIOS]
-    services = sorted((blocks.checkout() / "lab" / "services").glob("mixes.py"))
+    services = sorted((checkout() / "lab" / "services").glob("mixes.py"))
     return digest(*(path.read_bytes() for path in (*paths, *services)), str(REPETITIONS).encode())
 
 
@@ -60,7 +60,7 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     verdicts = []
     for name in SCENARIOS:
         scenario = _scenario(name, quick)
-        kept = stored(scenario, blocks.raw(quick) / "who-pays" / name)
+        kept = stored(scenario, raw_of(quick) / "who-pays" / name)
         result = run_scenario(scenario, _contenders(scenario), kept, talk)
         print(f"\n{name}\n{tables.payers_table(scenario, result.rows)}", flush=True)
         if name in _BOUNDS_ONLY:

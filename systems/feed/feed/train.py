@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feed.model import native_fingerprint
+from feed.record import Records
 from greenlane_tools.lab.ending import plainly
 
 from . import native
-from .columns import Records
 from .features import FEATURES, features_of
 from .model import FINGERPRINT_KEY, ModelFiles, load_forest
 from .record import unpack

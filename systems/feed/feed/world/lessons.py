@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from feed.columns import Records
-from feed.record import BY_NAME, CATEGORIES
+from feed.record import BY_NAME, CATEGORIES, Records
 from feed.user import MODELS, User, chosen
 
 from .catalogue import CODES, NOW_S, WORDS

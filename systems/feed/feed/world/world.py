@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from feed.columns import DTYPE, Records
-from feed.record import BY_NAME, CATEGORIES, CITIES, OFFSETS, TOPICS, VERSION
+from feed.record import BY_NAME, CATEGORIES, CITIES, DTYPE, OFFSETS, TOPICS, VERSION, Records
 from feed.user import MOST_SELLERS, MOST_WORDS, User, unknown
 from feed.world.catalogue import ADJECTIVES, FIRST_ID, NOUNS, NOW_S, REGIONS, Catalogue, drawn
 

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from feed.children import ROOT
-from feed.first_level.law import Law
+from feed.first_level.server import Law
 from feed.service.stages import Stages, timed_loop
 from feed.stores.items import SLOTS, json_key, packed_key, shard_of, slot
 from feed.variants.plain import Pace

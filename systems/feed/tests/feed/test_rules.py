@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from feed.columns import DTYPE, records_of
 from feed.record import (
+    DTYPE,
     FIELDS,
     RECORD_BYTES,
     VERSION_BYTES,
@@ -21,6 +21,7 @@ from feed.record import (
     fitted,
     from_json,
     pack,
+    records_of,
     to_json,
     unpack,
     word_code,

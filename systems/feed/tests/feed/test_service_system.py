@@ -20,7 +20,7 @@ import redis
 from feed.children import ROOT, Process, command
 from feed.compiled import NAME as COMPILED
 from feed.features import features_of
-from feed.first_level.law import Law
+from feed.first_level.server import Law
 from feed.model import ModelFiles, load_catboost
 from feed.record import pack, to_json
 from feed.running import Running, started

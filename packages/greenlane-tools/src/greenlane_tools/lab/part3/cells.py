@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab.experiment.program import ended
-from greenlane_tools.lab.experiment.turns import in_turns
+from greenlane_tools.lab.experiment.program import ended, in_turns
 from greenlane_tools.lab.part3.runtimes import Runtime, Shape
 
 # --- One run of a runtime's program, in a process of its own that does not outlive us, and what it recorded.

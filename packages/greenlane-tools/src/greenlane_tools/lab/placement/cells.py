@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane_tools.lab.experiment.program import ended
-from greenlane_tools.lab.experiment.turns import in_turns
+from greenlane_tools.lab.experiment.program import ended, in_turns
 from greenlane_tools.lab.placement.contenders import IDLE, OURS, Contender, lacking, needs_of
 from greenlane_tools.lab.placement.functions import Amounts, Function
 from greenlane_tools.lab.placement.programs.job import Job, Result
