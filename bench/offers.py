@@ -42,7 +42,7 @@ _AROUND_ADDED_S = 36.0
 _TWIN_ROUNDS, _TWIN_ROUND_S, _TWIN_START_S = 3, 15.0, 10.0
 _LENGTHS = ("short", "long")
 #: Parts of the system that nothing here runs, or that say the result.
-_APART = ("demo/live/", "demo/command.py", "mix.py")
+_APART = ("demo/live/",)
 _SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "offers"
 
 

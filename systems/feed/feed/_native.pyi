@@ -160,7 +160,7 @@ def ranked(ids: _Numbers, scores: _Numbers, *, sellers: _Numbers, categories: _N
     """
 
 def candidates(bodies: list[bytes | None], seen: list[int], most: int) -> tuple[list[int], list[int]]:
-    """What candidates.chosen makes of the models' answers (JSON, in the order of candidates.MODELS; None = no answer).
+    """What user.chosen makes of the models' answers (JSON, in the order of user.MODELS; None = no answer).
 
     Returns the ids, and which of the bodies were no answer. Cost: 0.4 ms for 4 x 1,100.
     """

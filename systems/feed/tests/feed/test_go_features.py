@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from random import Random
 
@@ -16,8 +16,9 @@ from feed import go_features, native
 from feed.features import features_of
 from feed.model import NOW_S, fingerprint, items_of, native_fingerprint, probes
 from feed.native import GO_LIBRARY, build
-from feed.record import CITIES, FIELDS, TOPICS, Item, pack, to_json, unpack
-from feed.user import User
+from feed.record import CITIES, FIELDS, TOPICS, Item, pack, to_json, unpack, word_code
+from feed.user import MOST_WORDS, User
+from feed.world.catalogue import BY_CODE
 from feed.world.lessons import lessons
 from feed.world.world import made
 
@@ -39,8 +40,10 @@ def test_a_process_that_was_not_spawned_does_not_load_go() -> None:
 
 
 def test_go_and_rust_have_one_fingerprint(worker: ProcessPoolExecutor) -> None:
+    words = {word_code(word): word for word in (f"word{number}" for number in range(2 * MOST_WORDS))}
+
     def code(records: list[bytes], user: User, now_s: int) -> np.ndarray:
-        values = go_features.joined([to_json(unpack(record), record[0]) for record in records])
+        values = go_features.joined([_text(record, words) for record in records])
         return worker.submit(go_features.features, values, user.packed(), now_s).result().columns
 
     assert len(probes()) == 2
@@ -50,7 +53,7 @@ def test_go_and_rust_have_one_fingerprint(worker: ProcessPoolExecutor) -> None:
 def test_every_lesson_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
     for lesson in lessons(made(seed=5, items=4_000), range(1, 9), 400):
         records = [record.tobytes() for record in lesson.records]
-        _same(worker, [to_json(unpack(record)) for record in records], records, lesson.user)
+        _same(worker, [_text(record, BY_CODE) for record in records], records, lesson.user)
 
 
 def test_json_has_rust_s_features(worker: ProcessPoolExecutor) -> None:
@@ -98,6 +101,12 @@ def test_json_in_other_dress_has_rust_s_features(worker: ProcessPoolExecutor) ->
         wanted = np.array(features_of([item | {"quality": quality}], SOMEBODY, NOW_S)[0], "f4")
         assert np.array_equal(found, wanted, equal_nan=True)
     assert len(_of(worker, []).places) == 0
+
+
+def _text(record: bytes, words: Mapping[int, str]) -> bytes:
+    """The item as JSON; `words`: of the codes in its title."""
+    item = unpack(record)
+    return to_json(item | {"title": " ".join(words[code] for code in item["title"])}, record[0])
 
 
 def _titled(item: Item, number: int) -> Item:

@@ -215,7 +215,7 @@ fn ranked(
     Ok(Ranking(ranking::Ranking::of_scores(&items, &scores)))
 }
 
-/// What candidates.py chooses, from the models' own JSON.
+/// What user.py chooses, from the models' own JSON.
 #[pyfunction]
 fn candidates(
     py: Python<'_>,
