@@ -72,7 +72,7 @@ $(VENV)/.native.stamp: $(VENV)/.deps.stamp $(RUST_SOURCES)
 	@touch $@
 
 feed-native: build
-	@$(FEED_PYTHON) -m feed.build
+	@$(FEED_PYTHON) -m feed.native
 
 offers-go: build
 	@if scripts/toolchain go; then $(OFFERS_PYTHON) -m offers.build; fi

@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import blocks
 from bench.claims import Claim, of_verdicts
+from bench.claims import raw as raw_of
 from greenlane.errors import PlatformError, SettingsError
 from greenlane_tools.lab.environment import front
 from greenlane_tools.lab.run.store import digest
@@ -42,7 +42,7 @@ _AROUND_ADDED_S = 36.0
 _TWIN_ROUNDS, _TWIN_ROUND_S, _TWIN_START_S = 3, 15.0, 10.0
 _LENGTHS = ("short", "long")
 #: Parts of the system that nothing here runs, or that say the result.
-_APART = ("demo/live/", "demo/command.py", "mix.py")
+_APART = ("demo/live/",)
 _SYSTEM = Path(__file__).resolve().parents[1] / "systems" / "offers"
 
 
@@ -82,11 +82,11 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     run = _ready()
     from offers.demo import added
     from offers.demo.options import bad
-    from offers.demo.verdicts import verdicts_of
+    from offers.demo.results import verdicts_of
     from offers.table import read
     from offers.twin import measured as twin
 
-    raw = blocks.raw(quick) / "offers" / _length()
+    raw = raw_of(quick) / "offers" / _length()
     if raw.exists():  # of an earlier proof
         shutil.rmtree(raw)
     options, beside = _options(quick, raw / "demo"), _beside_the_twin(quick, raw / "added")
@@ -136,6 +136,6 @@ def _ready() -> Any:
     """The demo's run, which lies beside the package, in the checkout."""
     if str(_SYSTEM) not in sys.path:
         sys.path.insert(0, str(_SYSTEM))
-    from offers.demo import run
+    from offers.demo import command
 
-    return run
+    return command

@@ -34,8 +34,7 @@ from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run.arena import opened
 from greenlane_tools.lab.run.rows import answered_well
 from greenlane_tools.lab.run.server import Server
-from greenlane_tools.lab.scenario.parts import Contender, Service
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.parts import Contender, RequestClass, Service
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.verdict import difference
 

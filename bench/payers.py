@@ -14,18 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bench import blocks
-from bench.claims import Claim, of_p, of_verdicts, ratio
+from bench.claims import Claim, checkout, of_p, of_verdicts, ratio
+from bench.claims import raw as raw_of
 from greenlane_tools.lab.run import tables
 from greenlane_tools.lab.run.judged import Judgement
-from greenlane_tools.lab.run.payers import OURS, laws, paid
-from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.rows import Row
+from greenlane_tools.lab.run.rows import Row, Run
 from greenlane_tools.lab.run.runner import expected_s as run_expected_s
 from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import digest
+from greenlane_tools.lab.run.tables import OURS, laws, paid
 from greenlane_tools.lab.run.talk import Talk
-from greenlane_tools.lab.scenario import catalogue, file
+from greenlane_tools.lab.scenario import catalogue
 from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
@@ -47,7 +46,7 @@ def installed() -> None:
 def sources() -> str:
     """Of all that its result depends on, sixteen digits."""
     paths = [catalogue.found(name) for name in SCENARIOS]
-    services = sorted((blocks.checkout() / "lab" / "services").glob("mixes.py"))
+    services = sorted((checkout() / "lab" / "services").glob("mixes.py"))
     return digest(*(path.read_bytes() for path in (*paths, *services)), str(REPETITIONS).encode())
 
 
@@ -61,7 +60,7 @@ def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     verdicts = []
     for name in SCENARIOS:
         scenario = _scenario(name, quick)
-        kept = stored(scenario, blocks.raw(quick) / "who-pays" / name)
+        kept = stored(scenario, raw_of(quick) / "who-pays" / name)
         result = run_scenario(scenario, _contenders(scenario), kept, talk)
         print(f"\n{name}\n{tables.payers_table(scenario, result.rows)}", flush=True)
         if name in _BOUNDS_ONLY:
@@ -114,7 +113,7 @@ def _verdict(
 
 
 def _scenario(name: str, quick: bool) -> Scenario:
-    scenario = file.read(catalogue.found(name))
+    scenario = catalogue.read(catalogue.found(name))
     if quick:
         return adapted(scenario, seconds=_QUICK_S, repetitions=1)
     repetitions = 1 if scenario.phases else REPETITIONS

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from bench.claims import Claim, of_verdicts
-from greenlane_tools.lab.placement import cells, model
+from greenlane_tools.lab.placement import cells
 from greenlane_tools.lab.placement.contenders import CONTENDERS, FIXED, OURS, needs_of
 from greenlane_tools.lab.placement.functions import FUNCTIONS, Function, measured_amounts
-from greenlane_tools.lab.placement.verdicts import verdicts_of
+from greenlane_tools.lab.placement.perform import trained, verdicts_of
 
 REPETITIONS = 5
 _CALLERS = 4
@@ -39,7 +39,7 @@ def measure(quick: bool) -> list[dict[str, Any]]:
     every = _cells(quick)
     with tempfile.TemporaryDirectory(prefix="gl-prove-") as folder:
         asked = {cell.function.name for cell in every if cell.function is not None}
-        amounts = measured_amounts(asked, str(model.trained(Path(folder))) if "catboost" in asked else "")
+        amounts = measured_amounts(asked, str(trained(Path(folder))) if "catboost" in asked else "")
         measured = cells.measure(
             every, amounts, loop="asyncio", repetitions=_repetitions(quick), progress=_progress(every, quick)
         )

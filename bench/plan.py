@@ -33,15 +33,12 @@ from greenlane_tools.lab.samples import Samples
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
 from greenlane_tools.plan.advice import advised
-from greenlane_tools.plan.band import MODEL, bands
-from greenlane_tools.plan.cliff import full_load
-from greenlane_tools.plan.costs import costs_of
+from greenlane_tools.plan.band import MODEL, bands, full_load
 from greenlane_tools.plan.goal import Goal, goals
-from greenlane_tools.plan.measured import carried
-from greenlane_tools.plan.profile import Arrivals, Profile, Route
+from greenlane_tools.plan.profile import Arrivals, Profile, carried
+from greenlane_tools.plan.route import Route, Step
 from greenlane_tools.plan.route import Sequence as Steps
-from greenlane_tools.plan.route import Step
-from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp
+from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp, costs_of
 from greenlane_tools.plan.simulation import SimulationCell, simulate, simulate_cells
 from greenlane_tools.plan.sources import opened
 from greenlane_tools.plan.verify.proof import GREENLANE, contender_of, proven

@@ -49,7 +49,7 @@ def sources() -> str:
 def measure(quick: bool, talk: Talk) -> list[dict[str, Any]]:
     """Runs everything; gives verdicts as they can be stored."""
     run = _ready()
-    from pos.demo.verdicts import verdicts_of
+    from pos.demo.results import verdicts_of
 
     with tempfile.TemporaryDirectory(prefix="gl-prove-") as folder:
         return [one.row() for one in verdicts_of(run.run(_options(quick, Path(folder)), talk))]

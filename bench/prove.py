@@ -17,9 +17,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from bench import blocks, claims, offers, overhead, payers, placement, plan, pos, summary
-from bench.blocks import BLOCKS, Block
-from bench.claims import Claim
+from bench import claims, offers, overhead, payers, placement, plan, pos
+from bench.claims import BLOCKS, Block, Claim
 from greenlane_tools.lab import demo
 from greenlane_tools.lab.arguments import Values, each_of, options, switch, whole
 from greenlane_tools.lab.environment import about
@@ -28,8 +27,7 @@ from greenlane_tools.lab.load.schedule import job_ms, schedule
 from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import tables, work_unit
 from greenlane_tools.lab.run.pacing import plan_of
-from greenlane_tools.lab.run.performed import Run, turns
-from greenlane_tools.lab.run.rows import Row
+from greenlane_tools.lab.run.rows import Row, Run, turns
 from greenlane_tools.lab.run.runner import run_scenario, stored
 from greenlane_tools.lab.run.store import Store, digest
 from greenlane_tools.lab.run.talk import LiveTalk
@@ -81,8 +79,8 @@ class _Proof:
         self._quick = quick
         self._only = only
         self._seed = seed
-        self._results = blocks.checkout() / "bench" / "results"
-        self._raw = blocks.raw(quick)
+        self._results = claims.checkout() / "bench" / "results"
+        self._raw = claims.raw(quick)
         identity = {"seed": seed, "quick": quick, "sources": digest(), "python": sys.version}
         self._store = Store(self._raw / "notes", identity, {})
         self._claims: list[Claim] = []
@@ -135,7 +133,7 @@ class _Proof:
         known = self._store.note(name)
         if not isinstance(known, dict):
             _say(f"{block.name}: calibrating on stock gthread ({'Django' if block.django else 'Flask'})")
-            known = blocks.calibrated(block.django, self._iterations, 1.0 if self._quick else 4.0)
+            known = claims.calibrated(block.django, self._iterations, 1.0 if self._quick else 4.0)
             self._store.keep_note(name, known)
         return known
 
@@ -200,7 +198,7 @@ class _Proof:
             print("--quick: a smoke test; nothing of it proves a claim")
             return 0
         if set(self._only) == set(_NAMES):
-            summary.write(self._results, about(_PACKAGES), self._rows, self._claims)
+            claims.write(self._results, about(_PACKAGES), self._rows, self._claims)
             _say(f"written: {self._results / 'summary.md'}, {self._results / 'raw' / 'summary.json'}")
         return 1 if failed else 0
 

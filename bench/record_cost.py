@@ -39,8 +39,7 @@ from greenlane_tools.lab.pricing import pricing
 from greenlane_tools.lab.run import work_unit
 from greenlane_tools.lab.run.arena import costs_ms, opened
 from greenlane_tools.lab.run.pacing import plan_of
-from greenlane_tools.lab.run.performed import Run, Turn
-from greenlane_tools.lab.run.rows import answered_well, pooled
+from greenlane_tools.lab.run.rows import Run, Turn, answered_well, pooled
 from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 from greenlane_tools.lab.verdict import ratio

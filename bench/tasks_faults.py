@@ -67,8 +67,8 @@ sys.path.insert(0, str(ROOT / "systems" / "pos"))
 from greenlane_tools.lab.processes import StartFailed  # noqa: E402
 from greenlane_tools.lab.relay import Cable, Relays  # noqa: E402
 from pos.conservation.brokers import RedisQueues, SharedRabbitMQ  # noqa: E402
+from pos.conservation.contenders import Worker  # noqa: E402
 from pos.conservation.servers import Redis  # noqa: E402
-from pos.conservation.worker import Worker  # noqa: E402
 
 
 @dataclass

@@ -12,8 +12,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["CannotError", "PrivateApt"]
-
 
 class CannotError(Exception):
     """Something is missing on this machine; the message names it."""

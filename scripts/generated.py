@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-__all__ = ["written_or_checked"]
-
 
 def written_or_checked(page: Path, text: Callable[[], str], arguments: Sequence[str]) -> int:
     """The exit code: 0 = written, or as it should be; 1 = stale; 2 = usage."""

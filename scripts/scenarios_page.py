@@ -16,7 +16,7 @@ from generated import written_or_checked
 
 from greenlane.settings.setting import Setting, declarations
 from greenlane_tools.lab.scenario import parts, rules
-from greenlane_tools.lab.scenario.file import TABLES
+from greenlane_tools.lab.scenario.catalogue import TABLES
 from greenlane_tools.lab.scenario.parts import Contrast, Service
 from greenlane_tools.lab.scenario.scenario import Scenario
 

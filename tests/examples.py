@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from hypothesis import settings
 
-__all__ = ["THOROUGH", "examples"]
-
 THOROUGH: Final = os.environ.get("TESTS_PROFILE") == "thorough"
 #: Of the examples, this part is tried in `make test`. Arbitrary: it finds what is plainly wrong.
 _QUICK_FRAC: Final = 0.1

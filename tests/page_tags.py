@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
-__all__ = ["Tags", "tags", "what_it_fetches"]
-
 
 class Tags(HTMLParser):
     """Collects tags and attributes, and checks that what is opened is closed."""

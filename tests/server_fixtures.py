@@ -11,8 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.servers import Browser, Jaeger
 
-__all__ = ["browser", "jaeger", "postgres", "rabbitmq_url", "ray_address", "redis_url"]
-
 
 @pytest.fixture(scope="session")
 def redis_url() -> Iterator[str]:

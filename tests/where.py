@@ -7,8 +7,6 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-__all__ = ["IMPORT_PATH", "ROOT", "SOURCES"]
-
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 with (ROOT / "pyproject.toml").open("rb") as _file:

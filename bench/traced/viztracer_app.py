@@ -3,10 +3,7 @@
 viztracer's command line traces the process that it starts, not the workers that gunicorn forks after its threads.
 """
 
-from pricing import app
 from viztracer import VizTracer
-
-__all__ = ["app", "tracer"]
 
 tracer = VizTracer(verbose=0)
 tracer.start()

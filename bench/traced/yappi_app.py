@@ -3,9 +3,6 @@
 import sys
 
 import yappi
-from pricing import app
-
-__all__ = ["app"]
 
 yappi.set_clock_type("cpu")
 if "gevent.monkey" in sys.modules:

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["LIMITS", "lines_of", "row_of"]
-
 #: Host -> the most modules and the most lines of code that its process may load: a promise, held by a test.
 LIMITS: Final[Mapping[str, tuple[int, int]]] = {
     "wsgi": (45, 4_000),

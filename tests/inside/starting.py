@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["HOSTS", "look_inside"]
-
 _SERVED: Final = Path(__file__).with_name("served")
 _PROGRAM: Final = str(_SERVED / "measured.py")
 _REQUESTS: Final = 20

@@ -20,16 +20,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-__all__ = [
-    "Modelled",
-    "Ties",
-    "fifo_loop",
-    "gevent_loop",
-    "knee",
-    "least_latency_ms",
-    "most_per_s",
-    "oldest_first_loop",
-]
+# --- What theory says of one CPU in a closed loop, slow and obvious: the twin of `crates/policy/src/closed_loop.rs`.
+
+
+def one_cpu(cpu: float, delay: float, number: int) -> tuple[float, float, float]:
+    """(rate, latency, utilisation): mean value analysis as its paper has it."""
+    queue, response, per = 0.0, float(cpu), 0.0
+    for here in range(1, number + 1):
+        response = cpu * (1 + queue)
+        per = here / (response + delay)
+        queue = per * response
+    return per, response + delay, per * cpu
+
 
 #: gevent looks at the clock only after this many callbacks of its list (CALLBACK_CHECK_COUNT of its loop) …
 CALLBACKS: Final = 50

@@ -16,11 +16,9 @@ from tests.servers.browser import Browser, Page
 from tests.servers.haproxy import HAProxy
 from tests.servers.jaeger import Jaeger
 from tests.servers.nginx import Nginx
-from tests.servers.postgres import Postgres
-from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.ray import Ray
-from tests.servers.redis import Redis
 from tests.servers.server import Server
+from tests.servers.stores import Postgres, RabbitMQ, Redis
 
 __all__ = [
     "Server",

@@ -20,8 +20,6 @@ from typing import Any, Self
 from tests import child
 from tests.servers.server import find
 
-__all__ = ["Browser", "Page"]
-
 _OPTIONS = (
     "--headless=new",
     "--remote-debugging-pipe",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests import child
 from tests.servers.server import Server, find
 
-__all__ = ["HAProxy"]
-
 _HEAD = """\
 global
     stats socket {folder}/control mode 600 level admin

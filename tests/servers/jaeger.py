@@ -24,8 +24,6 @@ import pytest
 from tests import child
 from tests.servers.server import Server
 
-__all__ = ["Jaeger"]
-
 PACKAGE: Final = "github.com/jaegertracing/jaeger/cmd/all-in-one"
 VERSION: Final = "v1.42.0"
 _BUILD_S: Final = 900

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests import child
 from tests.servers.server import Server, find
 
-__all__ = ["Nginx"]
-
 # One process: workers of a killed master would live on.
 _HEAD = """\
 daemon off;

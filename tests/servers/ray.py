@@ -13,8 +13,6 @@ from tests import child
 from tests.servers.server import Server
 from tests.where import IMPORT_PATH
 
-__all__ = ["Ray"]
-
 
 class Ray(Server):
     """A head node with this many CPUs. A client needs `environment` in its own."""

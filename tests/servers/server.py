@@ -14,9 +14,6 @@ from typing import Self
 import pytest
 
 from tests import child
-from tests.where import ROOT
-
-__all__ = ["ROOT", "Server", "find", "somebody"]
 
 
 class Server(abc.ABC):

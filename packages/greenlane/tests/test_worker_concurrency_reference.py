@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greenlane._native import HeavyRouteLane, WorkerConcurrency
-from tests.reference.queueing import knee
-from tests.reference.theory import one_cpu
+from tests.reference.queueing import knee, one_cpu
 
 _MS = 1_000_000
 _SECOND = 1_000 * _MS

@@ -5,7 +5,7 @@ of one item each; None where the store had none), as fetched replies, or as one 
 version.
 """
 
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 from numpy.typing import NDArray
 from typing_extensions import Buffer
@@ -17,7 +17,6 @@ RECORD_BYTES: Final[int]
 
 _Values: TypeAlias = list[bytes] | list[bytes | None] | Fetched | Buffer
 _Numbers: TypeAlias = Buffer | NDArray[Any]
-_Form: TypeAlias = Literal["packed", "json"]
 
 @final
 class Array:
@@ -142,16 +141,16 @@ class Forest:
     def error_bound(self) -> float:
         """No score differs by more from the exact sum of leaves: proven when the model was read."""
 
-def features(values: _Values, user: bytes, now_s: int, *, form: _Form = "packed") -> Matrix:
-    """Features of stored items as `user` (User.packed()) sees them at a Unix time.
+def features(values: _Values, user: bytes, now_s: int) -> Matrix:
+    """Features of packed records as `user` (User.packed()) sees them at a Unix time.
 
-    Cost: 0.5 ms for 3,000 packed records, 8 ms for 3,000 JSON values. Raises ValueError: no user, no such form.
+    Cost: 0.5 ms for 3,000. Raises ValueError: no user.
     """
 
-def rank(values: _Values, user: bytes, now_s: int, forest: Forest, *, form: _Form = "packed") -> Ranking:
+def rank(values: _Values, user: bytes, now_s: int, forest: Forest) -> Ranking:
     """Features, scores and order in one call, without a matrix in between.
 
-    Cost: 1.0 ms for 3,000 packed records, 8.6 ms for JSON values.
+    Cost: 1.0 ms for 3,000.
     """
 
 def ranked(ids: _Numbers, scores: _Numbers, *, sellers: _Numbers, categories: _Numbers, boosts: _Numbers) -> Ranking:
@@ -161,7 +160,7 @@ def ranked(ids: _Numbers, scores: _Numbers, *, sellers: _Numbers, categories: _N
     """
 
 def candidates(bodies: list[bytes | None], seen: list[int], most: int) -> tuple[list[int], list[int]]:
-    """What candidates.chosen makes of the models' answers (JSON, in the order of candidates.MODELS; None = no answer).
+    """What user.chosen makes of the models' answers (JSON, in the order of user.MODELS; None = no answer).
 
     Returns the ids, and which of the bodies were no answer. Cost: 0.4 ms for 4 x 1,100.
     """

@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from .build import SERVICE, build
 from .model import ModelFiles, load_forest
+from .native import SERVICE, build
 from .site import addresses_of
 
 NAME = "compiled"

@@ -12,16 +12,14 @@ import multiprocessing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .build import GO_LIBRARY, build
 from .features import FEATURE_COUNT
+from .native import GO_LIBRARY, build
 
-Form = Literal["packed", "json"]
-_FORMS: Final = {"packed": 0, "json": 1}
 # Columns of what is found beside the features, as main.go has them.
 _FOUND: Final = 6
 
@@ -69,8 +67,8 @@ def joined(values: list[bytes | None]) -> Values:
     return Values(b"".join(taken), np.cumsum([len(value) for value in taken], dtype=np.uint32))
 
 
-def features(values: Values, user: bytes, now_s: int, form: Form = "packed") -> Matrix:
-    """As `native.features`. Releases the GIL. Cost for 3,000: 1.1 ms packed.
+def features(values: Values, user: bytes, now_s: int) -> Matrix:
+    """As `native.features`, of items stored as JSON. Releases the GIL.
 
     Raises:
         NotAWorker: this process was not spawned; give the function to a ProcessPoolExecutor(mp_context=spawn).
@@ -80,7 +78,7 @@ def features(values: Values, user: bytes, now_s: int, form: Form = "packed") -> 
     columns = np.empty((count, FEATURE_COUNT), np.float32, order="F")
     found = np.empty((count, _FOUND), np.uint32, order="F")
     rows = library.feed_features(
-        _FORMS[form], values.blob, values.ends.ctypes.data, count, user, len(user), now_s,
+        values.blob, values.ends.ctypes.data, count, user, len(user), now_s,
         columns.ctypes.data, found.ctypes.data,
     )  # fmt: skip
     if rows < 0:
@@ -105,6 +103,6 @@ def _loaded(path: Path) -> ctypes.CDLL:
     number, pointer = ctypes.c_int, ctypes.c_void_p
     library.feed_features.restype = number
     library.feed_features.argtypes = [
-        number, ctypes.c_char_p, pointer, number, ctypes.c_char_p, number, ctypes.c_longlong, pointer, pointer,
+        ctypes.c_char_p, pointer, number, ctypes.c_char_p, number, ctypes.c_longlong, pointer, pointer,
     ]  # fmt: skip
     return library

@@ -9,13 +9,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from . import candidates, record, user
+from . import record, user
 from .features import FEATURES
 from .service import rules
-from .stores import history, slots
+from .stores import history, items
 from .world import catalogue
 
 _NATIVE: Final = Path(__file__).resolve().parent.parent / "native"
+#: What Go reads of the numbers.
+_OF_GO: Final = frozenset({
+    "TITLE_WORDS", "TOPIC_COUNT", "CATEGORY_COUNT", "USER_BYTES", "MOST_WORDS", "MOST_SELLERS", "FEATURE_COUNT",
+})  # fmt: skip
 _ORIGIN: Final = (
     "Written by `python -m feed.layout` from record.py, user.py, features.py and service/rules.py; do not edit."
 )
@@ -36,15 +40,10 @@ def rust() -> str:
 
 
 def go() -> str:
-    """Text of layout.go."""
+    """Text of layout.go: what the features of items stored as JSON need."""
     lines = [f"// Code generated: {_ORIGIN} DO NOT EDIT.", "", "package main", "", "const ("]
-    lines += _aligned([(_camel(name.lower()), str(value)) for name, value in _numbers()])
-    lines += [")", "", "// Bytes from a record's first to each field's.", "const ("]
-    lines += _aligned([("at" + _camel(name, first=True), str(offset)) for name, offset in record.OFFSETS.items()])
-    lacking = ", ".join(f"{byte:#04x}" for byte in _lacking())
-    lines += [")", "", "// What follows a record of version 1 to make it one of this version: nulls."]
-    lines += [f"var lacking = [recordBytes - firstBytes]byte{{{lacking}}}"]
-    lines += ["", "var categories = [categoryCount]string{", *(f'\t"{name}",' for name in record.CATEGORIES), "}"]
+    lines += _aligned([(_camel(name), str(value)) for name, value in _numbers() if name in _OF_GO])
+    lines += [")", "", "var categories = [categoryCount]string{", *(f'\t"{name}",' for name in record.CATEGORIES), "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -69,11 +68,11 @@ def _numbers() -> Iterator[tuple[str, int]]:
     yield "MOST_WORDS", user.MOST_WORDS
     yield "MOST_SELLERS", user.MOST_SELLERS
     yield "FEATURE_COUNT", len(FEATURES)
-    yield "MOST", candidates.MOST
-    yield "MOST_ACTIVE", candidates.MOST_ACTIVE
-    yield "SLOTS", slots.SLOTS
-    yield "SHARDS", slots.SHARDS
-    yield "BUCKETS", slots.BUCKETS
+    yield "MOST", user.MOST
+    yield "MOST_ACTIVE", user.MOST_ACTIVE
+    yield "SLOTS", items.SLOTS
+    yield "SHARDS", items.SHARDS
+    yield "BUCKETS", items.BUCKETS
     yield "KEPT_S", history.KEPT_S
     yield "NOW_S", catalogue.NOW_S
     yield "BOOST_FACTOR", rules.BOOST
@@ -97,9 +96,9 @@ def _texts() -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "FEATURES", FEATURES
 
 
-def _camel(name: str, first: bool = False) -> str:
-    words = name.split("_")
-    return ("" if first else words.pop(0)) + "".join(word.capitalize() for word in words)
+def _camel(name: str) -> str:
+    first, *words = name.lower().split("_")
+    return first + "".join(word.capitalize() for word in words)
 
 
 def _aligned(pairs: list[tuple[str, str]]) -> list[str]:

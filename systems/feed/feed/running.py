@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from feed.children import Process, command
+from feed.service.application import DEADLINE_HEADER
 from greenlane_tools.lab.processes import free_port
-
-from .children import Process, command
-from .service.application import DEADLINE_HEADER
 
 
 @dataclass(frozen=True)

@@ -21,16 +21,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from feed.children import Process, command
+from feed.first_level.server import Law
+from feed.stores.cluster import filled
+from feed.user import MODELS
+from feed.world.world import FIRST_USER
 from greenlane_tools.lab.ending import plainly
 from greenlane_tools.lab.processes import StartFailed, free_port
 
-from .candidates import MODELS
-from .children import Process, command
-from .first_level.law import Law
 from .stores import history
 from .stores.cluster import Cluster, RedisServer
-from .stores.loading import filled
-from .world.people import FIRST_USER
 from .world.world import ITEMS, SEED, World, kept
 
 USERS: Final = 2_000

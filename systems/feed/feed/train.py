@@ -21,12 +21,12 @@ from typing import Final, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from feed.model import native_fingerprint
+from feed.record import Records
 from greenlane_tools.lab.ending import plainly
 
 from . import native
-from .columns import Records
 from .features import FEATURES, features_of
-from .fingerprint import native_fingerprint
 from .model import FINGERPRINT_KEY, ModelFiles, load_forest
 from .record import unpack
 from .user import User

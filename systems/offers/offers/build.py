@@ -19,8 +19,6 @@ from typing import ClassVar, Final
 
 from greenlane.errors import GreenlaneError
 
-__all__ = ["PROGRAMS", "SOURCES", "BuildError", "program"]
-
 PROGRAMS: Final = ("offerservice", "pricing", "upstream")
 SOURCES: Final = Path(__file__).resolve().parents[1] / "go"
 _CHECKOUT: Final = Path(__file__).resolve().parents[3]

@@ -25,8 +25,6 @@ from typing import Final, Literal
 
 from .table import Table
 
-__all__ = ["CONTENDERS", "FIXES", "Contender", "Fix", "Place"]
-
 Fix = Literal["none", "permits", "lane", "dedicated"]
 APPLICATION: Final = "offers.pricing.application:app"
 #: Modes that a second server is for, where there is one.

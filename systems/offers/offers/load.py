@@ -17,17 +17,7 @@ from numpy.typing import NDArray
 
 from greenlane_tools.lab.load.plan import Plan, Recorded, Stream, Work
 from greenlane_tools.lab.load.schedule import Schedule
-from offers.drawn import drawn
-from offers.table import Burst, Endpoint, Region, Table
-
-__all__ = [
-    "OFFERS",
-    "Load",
-    "direct",
-    "expected_cpu_ms_per_s",
-    "offers_of",
-    "with_riders",
-]
+from offers.table import Burst, Endpoint, Region, Table, drawn
 
 #: What a rider's poll asks pricing for.
 OFFERS: Final = ("bikes_price", "scooters_price")

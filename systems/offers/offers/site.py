@@ -29,14 +29,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from greenlane.errors import GreenlaneError, SettingsError
-from greenlane_tools.lab.processes import Block, StartFailed, found_by, free_port
+from greenlane_tools.lab.processes import Block, Logged, StartFailed, found_by, free_port
+from offers import table
+from offers.build import program
+from offers.contenders import APART, CONTENDERS, Contender, Place
 
-from . import table
-from .build import program
-from .children import ROOT, Process
-from .contenders import APART, CONTENDERS, Contender, Place
+# --- Processes that the system consists of: each has a log file, and none outlives the process that started it.
 
-__all__ = ["Iterations", "Offerservice", "Pricing", "Site", "healthy"]
+
+#: The folder that has the package `offers`.
+ROOT: Final = Path(__file__).resolve().parents[1]
+
+
+class Process(Logged):
+    """A child with offers on its import path."""
+
+    folder = ROOT
+    # A process is one core's worth for everybody: libraries that would start threads of their own start none.
+    around = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # noqa: RUF012
+
 
 #: Kind of work -> iterations in a millisecond of CPU.
 Iterations = Mapping[str, float]

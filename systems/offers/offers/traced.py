@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from aiohttp import web
     from flask import Flask
 
-__all__ = ["enabled", "flask", "middlewares"]
-
 #: Either says where spans go; the Go programs read the same.
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 #: Of an upstream's reply: its own clock.

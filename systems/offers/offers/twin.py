@@ -30,11 +30,6 @@ from greenlane_tools.lab.verdict import Verdict
 from .site import Pricing, Site
 from .table import KINDS, Endpoint, TableError
 
-__all__ = [
-    "CONTENDERS", "Answer", "Compared", "Row",
-    "asked", "compared", "counted", "different", "main", "measured", "verdicts_of",
-]  # fmt: skip
-
 #: The one in Flask by the stock server, and the twin.
 CONTENDERS: Final = ("gevent", "go")
 #: How far the twin's CPU time may be off, as a share of Flask's.

@@ -22,8 +22,6 @@ from typing import Any, Final
 
 from jinja2 import Template
 
-__all__ = ["MOST_MS", "WORKS", "from_environment", "iterations_per_ms", "perform"]
-
 # All CPU of one request; above anything that is drawn on purpose.
 MOST_MS: Final = 5_000.0
 # Documents that json and regex take at once.

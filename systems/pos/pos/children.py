@@ -8,8 +8,6 @@ from typing import Final
 
 from greenlane_tools.lab.processes import Logged
 
-__all__ = ["ROOT", "Process", "command"]
-
 #: The folder that has the package `pos`.
 ROOT: Final = Path(__file__).resolve().parents[1]
 

@@ -28,12 +28,12 @@ from celery import Celery
 
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab.processes import Block, StartFailed, free_port
+from pos.contenders import FOLDER, look
 
 from .backend.publisher import MOST_PER_S
 from .broker import RabbitMQ
 from .children import Process, command
 from .contenders import CONTENDERS, OURS, start, store_url
-from .looking import FOLDER, look
 from .merchants.names import MERCHANTS, OVER_GRPC
 from .queueing import DIVERTED, QUEUE, application, declare, publish
 from .surroundings import VARIABLE, QueueKind, Surroundings

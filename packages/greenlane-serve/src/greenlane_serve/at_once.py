@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from greenlane._native import HeavyRouteLane, WorkerConcurrency
+from greenlane.settings import APART
 from greenlane_serve.group import Group, State
 from greenlane_serve.haproxy.routing import FILE, assigned, change
-from greenlane_serve.lanes import APART, SHARED
+from greenlane_serve.lanes import SHARED
 from greenlane_serve.measured import Cores, GroupWork, Times, times_of
 from greenlane_serve.rounds import Service
 from greenlane_serve.settings import ApartRule, AtOnceRule
-
-__all__ = ["Assignment", "Limits", "Room", "reason", "word_of"]
 
 _NS_PER_MS: Final = 1_000_000
 _UNKNOWN: Final = "unknown"

@@ -15,8 +15,6 @@ from greenlane_serve.haproxy.site import word
 from greenlane_serve.rounds import Service
 from greenlane_serve.settings import ServeSettings
 
-__all__ = ["Certificate", "Renewal", "binds", "files_of", "global_lines"]
-
 
 def files_of(settings: ServeSettings) -> list[tuple[Path, ...]]:
     """The files of each certificate: one and its key, or all of a directory; the first is the default."""

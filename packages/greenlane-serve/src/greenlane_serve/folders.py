@@ -17,34 +17,60 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
+import grp
 import os
+import pwd
 import re
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator, MutableMapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from greenlane.errors import ControlError
-from greenlane_serve.account import account_of
+from greenlane.errors import ControlError, SettingsError
 from greenlane_serve.settings import ServeSettings
 
-__all__ = [
-    "FRONT_PID",
-    "announce",
-    "control_of",
-    "folder_of",
-    "is_ours",
-    "lead",
-    "leave",
-    "live_in",
-    "made",
-    "place",
-    "remove_left",
-    "with_control",
-    "withdraw",
-]
+# --- The user that the front and the workers become. The parent opens ports, keys and certificates before.
+
+
+@dataclass(frozen=True)
+class Account:
+    """Another user than the parent's."""
+
+    user: str
+    uid: int
+    group: str
+    gid: int
+    # All groups of the user.
+    groups: tuple[int, ...]
+
+    def give(self, path: Path) -> None:
+        """Let the user own what the parent has made."""
+        os.chown(path, self.uid, self.gid)
+
+
+def account_of(user: str) -> Account | None:
+    """Of the setting `user`; None = all stay who we are.
+
+    Raises:
+        SettingsError: there is no such user, or we may not become another one.
+    """
+    if not user:
+        return None
+    attempted, hint = "choose the user of the workers", "start as root, or leave user out"
+    try:
+        found = pwd.getpwnam(user)
+        group = grp.getgrgid(found.pw_gid).gr_name
+    except KeyError:
+        raise SettingsError("user", user, "a user of this machine", hint, attempted=attempted) from None
+    if found.pw_uid == os.geteuid():
+        return None
+    if os.geteuid():
+        raise SettingsError("user", user, "our own user, since we are not root", hint, attempted=attempted)
+    return Account(user, found.pw_uid, group, found.pw_gid, tuple(os.getgrouplist(user, found.pw_gid)))
+
 
 _PREFIX: Final = "greenlane-"
 # A file that tells ours from others' of such a name; there only once the folder is locked.

@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-__all__ = ["Acts", "Backoff", "Group", "Slot", "State"]
-
 # The first death costs no wait: most are a kill, and the successor is needed now.
 _FIRST_S: Final = 0.25
 _MOST_S: Final = 30.0

@@ -19,19 +19,6 @@ from greenlane.policy.cores import usable_cores
 from greenlane.settings import APART, Lane
 from greenlane_serve.settings import ServeSettings
 
-__all__ = [
-    "APART",
-    "FIRST_AT_ONCE",
-    "FrontLane",
-    "Layout",
-    "Match",
-    "REST",
-    "SHARED",
-    "lanes_of",
-    "layout_of",
-    "parse",
-]
-
 _METHOD_AND_PATH: Final = re.compile(r"([A-Z*?\[\]!-]+) +(/.*|\*.*)")
 # What a framework's route leaves open; converters of Flask's kind (`<path:rest>`) may span several parts.
 _OPEN: Final = re.compile(r"<(?:(?P<converter>[^<>:]+):)?[^<>]+>|\{[^{}:]+(?::(?P<kind>[^{}]+))?\}")

@@ -15,8 +15,8 @@ from greenlane.control.server import Server
 from greenlane.errors import GreenlaneError
 from greenlane.metrics import Learned
 from greenlane_serve import folders
-from greenlane_serve.account import account_of
 from greenlane_serve.at_once import Assignment, Limits, Room
+from greenlane_serve.folders import account_of
 from greenlane_serve.group import State
 from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.measured import Cores, Since, work_of_groups
@@ -25,8 +25,6 @@ from greenlane_serve.rounds import Service
 from greenlane_serve.status import Scrape, Status, status_of
 from greenlane_serve.worker.asgi import page_of
 from greenlane_serve.worker.ledger import Sums
-
-__all__ = ["Live"]
 
 # A parent that has not looked for this long does not turn. A start of a front, the longest of its steps, may take 10 s.
 _ALIVE_S: Final = 15.0

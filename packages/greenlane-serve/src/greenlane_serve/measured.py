@@ -15,20 +15,6 @@ from typing import Final, NamedTuple
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import RouteSums, Sums
 
-__all__ = [
-    "WorkerWork",
-    "Cores",
-    "Ended",
-    "CoreTimes",
-    "Since",
-    "GroupWork",
-    "Times",
-    "cpu_ns_of",
-    "core_times_of",
-    "times_of",
-    "work_of_groups",
-]
-
 #: (route, jobs, CPU in ns) of requests that have ended, as `_native.HeavyRouteLane.look` takes it.
 Ended = tuple[str, int, int]
 #: Of workers, all together: time, CPU in it, how long their threads waited for a core; in ns, for

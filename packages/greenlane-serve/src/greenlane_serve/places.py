@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from greenlane_serve.group import Group
-from greenlane_serve.haproxy.hops import PLACES
+from greenlane_serve.haproxy.routing import PLACES
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.lanes import FIRST_AT_ONCE, Layout
 from greenlane_serve.settings import AtOnceRule, ServeSettings
-
-__all__ = ["Chosen", "Places"]
 
 
 @dataclass(frozen=True)

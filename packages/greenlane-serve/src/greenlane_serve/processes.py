@@ -21,21 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from typing import Any, Final
 
 from greenlane.errors import ServeError, SettingsError
-from greenlane_serve.account import Account
-
-__all__ = [
-    "ChildProcess",
-    "Children",
-    "LogLost",
-    "Notify",
-    "Signals",
-    "activated",
-    "as_user",
-    "die_with_parent",
-    "listen",
-    "listen_also",
-    "reopened_pipe",
-]
+from greenlane_serve.folders import Account
 
 _PR_SET_PDEATHSIG: Final = 1
 # Pause between two looks for children that were killed: they end within a millisecond or two.

@@ -12,8 +12,6 @@ from greenlane.settings import Settings
 from greenlane.settings.patterns import ANY_FILE, URL_PATH
 from greenlane.settings.setting import Pattern, declare
 
-__all__ = ["ApartRule", "AtOnceRule", "ServeSettings"]
-
 _ADDRESS: Final[Pattern] = (r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s/:]*):[0-9]{1,5}|[./][^\s]*", "host:port or a path")
 _PEER: Final[Pattern] = (r"[0-9A-Fa-f.:]+(/[0-9]{1,3})?|unix", "an address, a network such as 10.0.0.0/8, or unix")
 _LOG: Final[Pattern] = (r"(stdout|stderr|/[^\s]+|[^\s/:]+:[0-9]{1,5})?", "stdout, stderr, host:port, a path, or ''")
@@ -110,11 +108,6 @@ class ServeSettings(Settings):
     client_connections: int = declare(
         0, "Most connections to `greenlane serve` from one address, `trusted_proxies` excepted; 0 = no limit.",
         low=0, high=1_000_000, reason="Whole companies share an address; from 100 on it stops only abuse.",
-    )  # fmt: skip
-    half_closed: bool = declare(
-        False, "`greenlane serve` answers clients that have closed their sending side, and does not treat them as "
-        "gone.",
-        reason="Most of them have left; answering them takes slots from clients that still wait.",
     )  # fmt: skip
     websockets: int = declare(
         1000, "Most open WebSockets of a worker of `greenlane serve`, beside its requests; 0 = they count as requests.",

@@ -14,13 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from greenlane_serve.account import Account
+from greenlane_serve.folders import Account
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.processes import Children, listen
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.ledger import Ledger, Sums
-
-__all__ = ["Blocked", "Hung", "Staff", "Stuck", "Worn"]
 
 _READY_BYTES: Final = 64
 _REQUEST_BYTES: Final = 1 << 20

@@ -26,17 +26,16 @@ from typing import Any, Final
 
 from greenlane.export import prometheus
 from greenlane.metrics import RECORDER, lag_histogram
+from greenlane.settings import APART
 from greenlane_serve.at_once import word_of
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import METRICS
 from greenlane_serve.haproxy.runtime import Row
-from greenlane_serve.lanes import APART, FrontLane
+from greenlane_serve.lanes import FrontLane
 from greenlane_serve.measured import cpu_ns_of
 from greenlane_serve.rounds import Service
 from greenlane_serve.worker.asgi import MetricsPage
 from greenlane_serve.worker.ledger import Sums
-
-__all__ = ["Scrape", "Status", "status_of"]
 
 #: See the module. Values are numbers, texts, or None for what cannot be known.
 Status = Mapping[str, Any]

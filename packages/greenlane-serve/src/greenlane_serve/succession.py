@@ -14,18 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from greenlane_serve.account import account_of
 from greenlane_serve.certificate import binds, files_of, global_lines
+from greenlane_serve.folders import account_of
 from greenlane_serve.group import Group, Slot, State
 from greenlane_serve.haproxy.configuration import configuration
-from greenlane_serve.haproxy.hops import DUE
+from greenlane_serve.haproxy.routing import DUE
 from greenlane_serve.haproxy.site import FrontServer, Site
 from greenlane_serve.lanes import Layout
 from greenlane_serve.places import Places
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.trust import Trust
-
-__all__ = ["Lineup", "Succession", "addresses_of"]
 
 # Arbitrary; some 16 KB each while they say nothing.
 _MOST_CONNECTIONS: Final = 10_000

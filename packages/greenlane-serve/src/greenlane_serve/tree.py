@@ -24,8 +24,8 @@ from typing import Final
 
 from greenlane.errors import GreenlaneError, ServeError
 from greenlane_serve import folders
-from greenlane_serve.account import account_of
 from greenlane_serve.certificate import Renewal, files_of
+from greenlane_serve.folders import account_of
 from greenlane_serve.group import Group, Slot, State, ending
 from greenlane_serve.haproxy import found
 from greenlane_serve.haproxy.configuration import configuration
@@ -33,15 +33,12 @@ from greenlane_serve.haproxy.front import Doorkeeper, Haproxy, Said
 from greenlane_serve.lanes import Layout, layout_of
 from greenlane_serve.places import Places
 from greenlane_serve.processes import Children, Notify, Signals, activated, listen_also
-from greenlane_serve.readers import SlowReaders
-from greenlane_serve.rounds import Rounds
+from greenlane_serve.rounds import Rounds, SlowReaders
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.staff import Blocked, Hung, Staff, Stuck, Worn
 from greenlane_serve.succession import Lineup, Succession, addresses_of
 from greenlane_serve.trust import trust_of
 from greenlane_serve.worker.ledger import Sums
-
-__all__ = ["Tree"]
 
 _STOPS: Final = frozenset({signal.SIGTERM, signal.SIGINT})
 _WATCHED: Final = (*_STOPS, signal.SIGHUP, signal.SIGCHLD)

@@ -9,8 +9,6 @@ from typing import Final
 from greenlane.errors import SettingsError
 from greenlane_serve.settings import ServeSettings
 
-__all__ = ["Trust", "trust_of"]
-
 _ATTEMPT: Final = "read which proxies to trust"
 #: In `trusted_proxies`: peers on a Unix socket. Its file mode says which may connect.
 _UNIX: Final = "unix"
@@ -33,8 +31,6 @@ class Trust:
     # Longest pause of a client that should send or read.
     silence_s: float = 30.0
     client_connections: int = 0
-    # Whether a client that has closed its sending side is still there.
-    half_closed: bool = False
     http2: bool = True
     # WebSockets per worker beside its places; 0 = they take places.
     websockets: int = 0
@@ -71,7 +67,6 @@ def trust_of(settings: ServeSettings, kind: str = "wsgi") -> Trust:
         body_wait_s=settings.body_timeout_s if settings.body_first else 0.0,
         silence_s=settings.body_timeout_s,
         client_connections=settings.client_connections,
-        half_closed=settings.half_closed,
         http2=settings.http2,
         websockets=settings.websockets if kind == "asgi" else 0,
         due=kind == "asgi" and (bool(settings.trusted_proxies) or any(lane.deadline_ms for lane in settings.lanes)),

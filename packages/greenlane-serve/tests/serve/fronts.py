@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from greenlane_serve.export import envoy, haproxy, nginx
-from greenlane_serve.export.instances import Fleet
+from greenlane_serve.export.fleet import Fleet
 from tests import child
 from tests.servers.nginx import Nginx
 from tests.servers.server import find

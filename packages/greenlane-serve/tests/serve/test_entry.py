@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from greenlane_serve.worker.asgi import _NO_HEAD, protocol
 from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
 from greenlane_serve.worker.entry import Behind
 from greenlane_serve.worker.ledger import Ledger
-from greenlane_serve.worker.protocol import _NO_HEAD, protocol
 
 CLOCKS = {"monotonic", "monotonic_ns", "time_ns", "thread_time_ns", "perf_counter_ns"}
 HEADERS = [(b"host", b"a"), (b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-proto", b"https"),

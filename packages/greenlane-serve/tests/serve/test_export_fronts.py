@@ -19,7 +19,7 @@ from tests.serve.served import Held, Served, ask, until
 
 from greenlane.settings import load
 from greenlane_serve.export import envoy, haproxy
-from greenlane_serve.export.instances import Fleet, fleet_of
+from greenlane_serve.export.fleet import Fleet, fleet_of
 from greenlane_serve.haproxy.runtime import Runtime
 from greenlane_serve.settings import ServeSettings
 from tests.servers.server import find

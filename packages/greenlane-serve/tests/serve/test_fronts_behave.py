@@ -21,7 +21,7 @@ from tests.serve.fronts import running
 from tests.serve.served import Served, until
 
 from greenlane.settings import load
-from greenlane_serve.export.instances import fleet_of
+from greenlane_serve.export.fleet import fleet_of
 from greenlane_serve.settings import ServeSettings
 from tests import child
 

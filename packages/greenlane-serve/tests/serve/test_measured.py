@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from greenlane.settings import load
+import pytest
+from tests.serve.served import until
+from tests.serve.test_group import Acts
+
+from greenlane.errors import ServeError
+from greenlane.settings import Lane, load
 from greenlane_serve.folders import with_control
+from greenlane_serve.group import Group
+from greenlane_serve.haproxy.configuration import configuration
+from greenlane_serve.haproxy.routing import FILE, NO_LANE, assigned, change
+from greenlane_serve.haproxy.runtime import Runtime
+from greenlane_serve.haproxy.site import FrontServer, Site
+from greenlane_serve.lanes import APART, FIRST_AT_ONCE, SHARED, Layout, lanes_of, layout_of
 from greenlane_serve.measured import Since
+from greenlane_serve.places import Chosen, Places
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
+from tests import child
+from tests.servers.server import find
 
 MS = 1_000_000
 
@@ -96,3 +111,138 @@ def test_what_the_settings_say_stays() -> None:
         load({"control_dir": "/run/shop"}, environ={"GREENLANE_CONFIG": ""}, kind=ServeSettings), environ
     ):
         assert environ == {"GREENLANE_CONTROL_DIR": "/run/shop"}, "workers get the flag by their environment"
+
+
+# --- Routes that go to a lane live: which expressions, in which order, and a real HAProxy that goes over to them.
+
+
+SETTINGS = ServeSettings(workers=3)
+
+
+def lane_of(rows: list[tuple[str, str]], request: str) -> str:
+    method, path = request.split(" ", 1)
+    return next((lane for key, lane in rows if re.search(key, method + path)), NO_LANE)
+
+
+def test_a_route_takes_its_requests_and_no_others() -> None:
+    apart = ["GET /report", "POST /bikes/<int:id>/quote", "GET /files/<path:rest>", "GET /items/{id}", "GET /deep/*"]
+    rows = assigned(APART, apart, ["GET /", "GET /bikes"])
+    for request in ("GET /report", "POST /bikes/7/quote", "GET /files/a/b", "GET /items/x", "GET /deep/1/2"):
+        assert lane_of(rows, request) == APART
+    for request in ("POST /report", "GET /report/1", "GET /bikes/7/quote", "POST /bikes/7/8/quote", "GET /items/x/y"):
+        assert lane_of(rows, request) == NO_LANE
+    assert [lane for _, lane in rows] == [APART] * 5
+
+
+def test_a_light_route_that_a_heavy_one_would_take_stands_before_it() -> None:
+    rows = assigned(APART, ["GET /items/<id>"], ["GET /items/popular", "GET /else", "POST /items/popular"])
+    assert [lane for _, lane in rows] == [NO_LANE, APART]
+    assert lane_of(rows, "GET /items/popular") == NO_LANE
+    assert lane_of(rows, "GET /items/8") == APART
+
+
+@pytest.mark.parametrize("route", ["quote", "GET /*", "GET /<page>", "", "(other)", "GET /a\tb", "OPTIONS *"])
+def test_what_the_front_cannot_tell_stays_where_it_is(route: str) -> None:
+    assert assigned(APART, [route], []) == []
+
+
+@pytest.mark.system
+def test_a_running_front_goes_over_to_another_assignment(tmp_path: Path) -> None:
+    layout = layout_of(SETTINGS)
+    servers = {SHARED: [FrontServer("w1", tmp_path / "w1", 1, True)]}
+    port = child.free_port()
+    site = Site(layout, servers, [f"127.0.0.1:{port}"], tmp_path, {SHARED: 1}, connections=100)
+    file, runtime = tmp_path / FILE, Runtime(tmp_path / "runtime")
+    change(file, assigned(APART, ["GET /old"], []), None)
+    (tmp_path / "haproxy.cfg").write_text(configuration(site))
+    with child.Child([find("haproxy", name="HAProxy"), "-db", "-f", tmp_path / "haproxy.cfg"]):
+        wait_for(runtime)
+        assert "GET/old$ apart" in runtime.ask(f"show map {file}")
+        many = [f"GET /route-{number}/<id>" for number in range(600)]  # over a command's 16 KB
+        rows = assigned(APART, [*many, "GET /it's \\ a # b"], [])
+        change(file, rows, runtime)
+        shown = [line.split(" ", 1)[1] for line in runtime.ask(f"show map {file}").splitlines() if line]
+        assert shown == [" ".join(row) for row in rows] == file.read_text().splitlines()
+        change(file, [], runtime)
+        assert runtime.ask(f"show map {file}").strip() == ""
+        with pytest.raises(ServeError, match="assign routes"):
+            change(file, [("^(", APART)], runtime)
+
+
+def test_a_worker_knows_the_lane_apart() -> None:
+    assert ServeSettings().assigns and not ServeSettings(at_once=2).assigns
+    assert ServeSettings(lanes=(Lane("bikes", match=("/bikes*",)),)).lane_names() == ["bikes", APART]
+    assert ServeSettings().lane_names() == [APART]
+
+
+def test_without_lanes_what_computes_waits_last_and_nothing_is_kept_from_it() -> None:
+    (lane,) = lanes_of(ServeSettings())
+    layout = layout_of(ServeSettings(workers=4))
+    assert (lane.name, lane.priority, lane.auto) == (APART, -1, True)
+    assert layout.most(lane, 5) == 20 and not layout.gated(lane)
+    named = (Lane("bikes", match=("/bikes*",), priority=1),)
+    for other in (ServeSettings(lanes=named), ServeSettings(at_once=1)):
+        assert all(not lane.auto for lane in lanes_of(other)), "somebody has said who goes first, or nobody measures"
+    assert lanes_of(ServeSettings(), live=False) == ()
+
+
+# --- How many requests each worker gets at once: changed live at a real HAProxy, gates with it.
+
+
+LANES = (Lane("light", match=("/light",), processes=1), Lane("hogs", match=("/hog",), at_once=3))
+PLACES_SETTINGS = ServeSettings(workers=3, lanes=LANES)
+
+
+def layout_and_group(folder: Path) -> tuple[Layout, Group]:
+    layout = layout_of(PLACES_SETTINGS)
+    return layout, Group(SHARED, layout.groups[SHARED], folder, Acts(), stop_s=1.0)
+
+
+@pytest.mark.system
+def test_a_change_reaches_workers_and_gates_and_can_be_read(tmp_path: Path) -> None:
+    layout, group = layout_and_group(tmp_path)
+    places = Places(PLACES_SETTINGS, layout.groups, threads=False)
+    assert places.live
+    servers = {SHARED: [FrontServer(slot.name, slot.socket, FIRST_AT_ONCE, True) for slot in group.slots]}
+    site = Site(layout, servers, [f"127.0.0.1:{child.free_port()}"], tmp_path, {SHARED: FIRST_AT_ONCE}, connections=100)
+    (tmp_path / "haproxy.cfg").write_text(configuration(site))
+    runtime = Runtime(tmp_path / "runtime")
+    with child.Child([find("haproxy", name="HAProxy"), "-db", "-f", tmp_path / "haproxy.cfg"]):
+        wait_for(runtime)
+        assert at_once(runtime) == {"workers": {FIRST_AT_ONCE}, "gate": 2 * FIRST_AT_ONCE, "gate-hogs": 3}
+        places.change(group, 1, "measured: it computes", layout, runtime)
+        assert at_once(runtime) == {"workers": {1}, "gate": 2, "gate-hogs": 2}
+        assert places.sets == {SHARED: Chosen(1, "measured: it computes")}
+
+
+def test_what_the_settings_fix_wins_and_what_was_measured_stays() -> None:
+    places = Places(PLACES_SETTINGS, [SHARED], threads=False)
+    assert places.sets == {SHARED: Chosen(FIRST_AT_ONCE, "nothing is measured yet")}
+    places.read(ServeSettings(at_once=5))
+    assert (places.live, places.at_once(SHARED)) == (False, 5)
+    places.read(PLACES_SETTINGS)
+    assert (places.live, places.at_once(SHARED)) == (True, FIRST_AT_ONCE)
+
+
+def test_a_number_that_the_front_did_not_hear_holds_for_the_next(tmp_path: Path) -> None:
+    layout, group = layout_and_group(tmp_path)
+    places = Places(PLACES_SETTINGS, layout.groups, threads=False)
+    with pytest.raises(ServeError):
+        places.change(group, 3, "measured", layout, Runtime(tmp_path / "nobody"))
+    assert places.at_once(SHARED) == 3
+
+
+def at_once(runtime: Runtime) -> dict[str, object]:
+    rows = {(row.backend, row.server): row.at_once for row in runtime.rows()}
+    workers = {most for (backend, server), most in rows.items() if backend == SHARED and server != "BACKEND"}
+    return {"workers": workers, "gate": rows["gate", "places"], "gate-hogs": rows["gate-hogs", "places"]}
+
+
+def wait_for(runtime: Runtime) -> None:
+    def answers() -> bool:
+        try:
+            return bool(runtime.rows())
+        except ServeError:
+            return False
+
+    until(answers)

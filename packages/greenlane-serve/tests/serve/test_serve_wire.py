@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import random
+import socket
 import tempfile
 from pathlib import Path
 
 import pytest
 from tests.serve.corpus import BROKEN, END, HIDDEN, Message, messages
-from tests.serve.served import Served
+from tests.serve.served import Served, until
 from tests.serve.wire import KINDS, SETTINGS, Outcome, outcomes, records, talk
 
 from greenlane_serve.haproxy.found import found, version
@@ -129,6 +130,45 @@ def _renew() -> None:
                 if outcome.reading not in one.readings:
                     print(kind, one.name, outcome)
     READINGS.write_text(text.rstrip("\n") + "\n")
+
+
+# --- A client that has closed its sending side is taken as gone, queued or running.
+
+
+ONE_PLACE = "workers = 1\nat_once = 1\n"
+
+
+@pytest.mark.parametrize("application", ["held:app", "looped:app"], ids=["wsgi", "asgi"])
+def test_a_half_closed_client_is_taken_out_of_the_queue(tmp_path: Path, application: str) -> None:
+    with Served(tmp_path, application, ONE_PLACE) as served:
+        running, queued = two(served, "gone")
+        assert ended(queued) == b""
+        assert ended(running).startswith(b"HTTP/1.1 400")
+        (tmp_path / "gone-1.let_go").touch()
+        assert served.get("/x")
+        assert "gone-2" not in served.order()
+
+
+def two(served: Served, name: str) -> tuple[socket.socket, socket.socket]:
+    """A client whose request runs, and one whose request is in the queue."""
+    socks = []
+    for number, queued in ((1, 0), (2, 1)):
+        sock = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+        sock.sendall(f"GET /long/hold?{name}-{number} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        until(lambda: f"{name}-1" in served.order())
+        served.waiting("shared", queued)
+        socks.append(sock)
+    return socks[0], socks[1]
+
+
+def ended(sock: socket.socket) -> bytes:
+    """Close its sending side; all that comes."""
+    received = b""
+    sock.shutdown(socket.SHUT_WR)
+    with sock:
+        while came := sock.recv(65536):
+            received += came
+    return received
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serve.test_haproxy_configuration import LANES, site
+from tests.serve.corpus import LAST, messages
+from tests.serve.test_haproxy import LANES, site
 
 from greenlane.errors import SettingsError
 from greenlane.hosts.pace import Pace
@@ -224,3 +225,16 @@ def test_an_asgi_body_that_stops_is_answered_and_the_client_is_gone() -> None:
     client = Client(b"12345", ends=False)
     assert client.run(Bounds(timeout_s=0.01)) == ["http.request", "http.disconnect"]
     assert client.status == [408]
+
+
+# --- The corpus itself: large enough, each message once, and no reading in which a hidden request is one.
+
+
+def test_the_corpus_has_every_message_once_and_hides_what_is_hidden() -> None:
+    corpus = list(messages())
+    assert len(corpus) >= 400
+    assert len({one.name for one in corpus}) == len({one.sent for one in corpus}) == len(corpus)
+    for one in corpus:
+        assert one.readings
+        assert not [request for reading in one.readings for request in reading if "hidden" in request[1]], one.name
+        assert all(LAST not in reading[:-1] for reading in one.readings), one.name

@@ -20,7 +20,7 @@ from tests.serve.served import APPS, Served, until
 from tests.serve.wire import SETTINGS, STATUS, Outcome, address, records, request, talk
 
 from greenlane.settings import load
-from greenlane_serve.export.instances import fleet_of
+from greenlane_serve.export.fleet import fleet_of
 from greenlane_serve.settings import ServeSettings
 from tests import child
 

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from greenlane_tools.lab.pricing import pricing
-from greenlane_tools.lab.run.performed import Run, Turn
+from greenlane_tools.lab.run.rows import Run, Turn
 from greenlane_tools.lab.samples import Samples
-from greenlane_tools.lab.scenario.parts import Contender, Service
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.parts import Contender, RequestClass, Service
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 
 PRICING = pricing()

@@ -11,9 +11,8 @@ import pytest
 
 from greenlane.cli.output import Output
 from greenlane.errors import GreenlaneError
-from greenlane_tools.lab.experiment.program import ended
+from greenlane_tools.lab.experiment.program import ended, in_turns
 from greenlane_tools.lab.experiment.result import Result, Table
-from greenlane_tools.lab.experiment.turns import in_turns
 from greenlane_tools.lab.verdict import Verdict
 
 ROWS = [{"contender": "greenlane", "ms": 1.5}]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.lab.made import PRICING, Sample, run, sample
 
-from bench import blocks, claims, offers, payers, plan, pos
-from bench.blocks import BLOCKS, Block
+from bench import claims, offers, payers, plan, pos
+from bench.claims import BLOCKS, Block
 from bench.prove import ideal_ratio, main
 from greenlane.errors import FrontError, PlatformError, SettingsError
 from greenlane_tools.lab.load.plan import Plan, Poisson, Stream, Work
@@ -18,7 +18,7 @@ from greenlane_tools.lab.run.pacing import rates_per_s
 from greenlane_tools.lab.run.rows import pooled
 from greenlane_tools.lab.verdict import Verdict
 from offers.demo.options import bad
-from offers.demo.verdicts import FEWEST_OFFERS
+from offers.demo.results import FEWEST_OFFERS
 from offers.table import read
 
 
@@ -120,9 +120,9 @@ def test_a_long_proof_has_as_many_offers_as_it_claims_about() -> None:
 
 
 def test_raw_samples_are_kept_where_git_ignores_them() -> None:
-    ignored = (blocks.checkout() / ".gitignore").read_text().split()
+    ignored = (claims.checkout() / ".gitignore").read_text().split()
     for quick in (False, True):
-        assert f"/{blocks.raw(quick).relative_to(blocks.checkout()).as_posix()}/" in ignored
+        assert f"/{claims.raw(quick).relative_to(claims.checkout()).as_posix()}/" in ignored
 
 
 @pytest.mark.parametrize("measuring", ["offers/demo/turn.py", "offers/twin.py"])

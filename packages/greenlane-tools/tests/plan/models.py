@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
-
-__all__ = ["ORDERS", "PRICING", "model", "pricing"]
+from greenlane_tools.plan.sources import profile_of_model
 
 #: One stock gevent worker at 0.86 of its CPU: light requests with three calls beside heavy ones.
 PRICING = """

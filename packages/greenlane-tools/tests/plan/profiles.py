@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from greenlane_tools.plan.measured import Measured
-from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route
+from greenlane_tools.plan.profile import Arrivals, Measured, Profile
 from greenlane_tools.plan.recorded import kept
-from greenlane_tools.plan.route import KINDS, Sequence, Step, joined
+from greenlane_tools.plan.route import KINDS, Mean, Route, Sequence, Step, joined
 
 T = TypeVar("T")
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.plan.models import ORDERS, model, pricing
 
+from greenlane.errors import PlanError
+from greenlane_tools.plan.band import full_load, with_cliff
 from greenlane_tools.plan.candidates import Room, candidates, heavy_routes, lane_routes, needed_processes
 from greenlane_tools.plan.goal import Goal
-from greenlane_tools.plan.options import Candidate
+from greenlane_tools.plan.options import Candidate, CellRuns, Option, Predicted
 from greenlane_tools.plan.profile import Profile
-from greenlane_tools.plan.set_up import present
+from greenlane_tools.plan.set_up import CALL_RELEASES, DOOR_RELEASES, SetUp, SetUpLane, costs_of, present
+from greenlane_tools.plan.slots import bulkhead, slots
 
 GOAL = Goal("GET /bikes", 0.999, 500)
 
@@ -92,3 +100,134 @@ def test_however_many_cores_there_are_only_a_few_more_than_needed_are_tried() ->
     busy = _of(replace(pricing(times=8.0), host="asyncio"), cores=64)  # quotes alone take 6.1 cores
     pools = {each.set_up.pool for name, each in busy.items() if name.startswith("placed-process")}
     assert pools == set(range(7, 7 + 4 + 1))
+
+
+# --- The present set-up of a profile, and what a way of serving adds to its requests.
+
+
+def test_the_present_one_is_the_profiles() -> None:
+    found = present(pricing())
+    assert (found.host, found.processes, found.cores, found.limit, found.queue) == ("gevent", 1, 2, 1000, "accept")
+
+
+@pytest.mark.parametrize(
+    ("host", "recorded_ms", "found_ms"),
+    [("permits", None, 5), ("permits", 0.5, 5), ("permits", 8, 8), ("threads", 0.5, 0.5), ("threads", None, 5)],
+)
+def test_the_present_interval_is_the_process_own_and_not_that_of_a_permit(
+    host: str, recorded_ms: float | None, found_ms: float
+) -> None:
+    assert present(replace(pricing(), host=host, switch_interval_ms=recorded_ms)).switch_interval_ms == found_ms
+
+
+@pytest.mark.parametrize("recorded", ["gevent", "asyncio"])
+def test_only_a_loops_profile_lacks_the_short_calls_of_threads(recorded: str) -> None:
+    for host in ("threads", "permits"):
+        assert costs_of(replace(pricing(), host=recorded), host, front=False).call_releases == CALL_RELEASES
+        costs = costs_of(replace(pricing(), host="threads"), host, front=False)
+        assert (costs.call_releases, costs.door_releases) == (0, DOOR_RELEASES)
+    costs = costs_of(replace(pricing(), host=recorded), recorded, front=False)
+    assert (costs.call_releases, costs.door_releases, costs.request_releases, costs.switch_us) == (0, 0, 0, 0)
+
+
+# --- Slots for orders that mostly wait: Little's law, some more, and what one hanging upstream does to them.
+
+
+@pytest.mark.parametrize("stay_s", [24, 30, 32])
+def test_six_thousand_orders_an_hour_are_within_a_tenth_of_littles_law(stay_s: float) -> None:
+    found = slots(6000 / 3600, 1000 * stay_s, 180)
+    assert found.busy == pytest.approx(6000 / 3600 * stay_s)
+    assert 1 < found.needed / found.busy <= 1.1 + 1 / found.busy
+    assert found.processes == 1  # 0.3 of a core
+
+
+def test_four_slots_of_32_seconds_are_450_orders_an_hour() -> None:
+    assert slots(450 / 3600, 32_000).busy == pytest.approx(4)
+    assert slots(450 / 3600, 32_000).needed > 4
+
+
+def test_cpu_asks_for_processes() -> None:
+    assert slots(100, 300, 20).processes == 3  # 2 cores of work, at most 0.7 of each
+    assert slots(100, 300).processes == 1
+
+
+@pytest.mark.parametrize("number", [60, 200])
+def test_a_bulkhead_leaves_the_others_what_they_have_busy_on_average(number: int) -> None:
+    found = bulkhead(number, {"slow": 0.2, "a": 0.8, "b": 0.7}, 20_000, "slow")
+    assert 0 < found <= number // 2
+    assert number - found >= 30
+
+
+@given(rate=st.floats(0, 50), stay_ms=st.floats(0, 60_000), more=st.floats(0, 10))
+def test_more_orders_never_need_fewer_slots(rate: float, stay_ms: float, more: float) -> None:
+    fewer, many = slots(rate, stay_ms), slots(rate + more, stay_ms)
+    assert fewer.busy < fewer.needed <= many.needed
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(PlanError, match="at most 1000000 slots"):
+        slots(-1, 5)
+    with pytest.raises(PlanError, match="at most 1000000 slots"):
+        slots(1e6, 1e6)
+
+
+# --- How far the cliff is: where a goal breaks, and where processes are full.
+
+
+#: One process at 0.86 of its CPU: full at 1.165 times the load.
+ONE = SetUp("gevent", 1, 2)
+
+
+@dataclass(frozen=True)
+class _Run(Predicted):
+    """Whose goals are reached or not, and nothing else."""
+
+    holds: bool = True
+
+    @property
+    def reached(self) -> bool:
+        return self.holds
+
+
+@dataclass(frozen=True)
+class _Cliffs(CellRuns):
+    """Runs hold below a load."""
+
+    most: float = math.inf
+
+    def cells(self, cells: Sequence[tuple[SetUp, Profile, float]], said: str, *, quick: bool = True) -> list[Predicted]:
+        assert not quick
+        return [_Run(load, None, (), load < self.most) for _, _, load in cells]  # type: ignore[arg-type]
+
+
+def _looked_at(most: float) -> Option:
+    runs = _Cliffs(pricing(), (), most=most)
+    short = _Run(1.0, None, ())  # type: ignore[arg-type]
+    (option,) = with_cliff(runs, [Option(Candidate("one", ONE, "one", 0, True), short)])
+    assert option.at.reached == (most > 1)
+    assert [run.load for run in option.curve] == sorted(run.load for run in option.curve)
+    return option
+
+
+@pytest.mark.parametrize("most", [0.3, 0.97, 1.005, 1.03, 1.065, 1.085, 1.1, 1.15])
+def test_where_a_goal_breaks_is_known_to_some_per_cent(most: float) -> None:
+    option = _looked_at(most)
+    assert option.holds is not None and option.breaks is not None
+    assert option.holds < most <= option.breaks < 1.04 * option.holds + 0.01
+
+
+def test_what_holds_until_it_is_full_breaks_there_and_what_never_holds_at_the_lowest_load() -> None:
+    option = _looked_at(math.inf)
+    assert (
+        option.breaks == full_load(pricing(), ONE) and option.holds is not None and 1.1 < option.holds < option.breaks
+    )
+    never = _looked_at(0.0)
+    assert never.holds == 0 and never.breaks == never.curve[0].load < 0.1
+
+
+def test_a_hard_lane_is_full_when_the_first_of_its_sides_is() -> None:
+    two = replace(ONE, processes=2)
+    alone = SetUpLane("apart", ("GET /bikes",), "hard", processes=1)
+    # Quotes need 48 x 16 ms of CPU a second, all on the one process that is left to them.
+    assert full_load(pricing(), replace(two, lanes=(alone,))) == pytest.approx(1 / 0.768, rel=0.01)
+    assert full_load(pricing(), two) == pytest.approx(2 / 0.858, rel=0.01)

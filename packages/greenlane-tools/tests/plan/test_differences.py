@@ -11,9 +11,9 @@ from tests.plan.profiles import BIKES, Law, sampled
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.differences import Measure, answers, compared, rows_of, table_of
-from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Step
+from greenlane_tools.plan.sources import profile_of_model
 
 
 def service(cpu_ms: float, cv: float = 0.4, io_ms: float = 55.0) -> Law:

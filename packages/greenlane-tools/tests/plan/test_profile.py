@@ -11,9 +11,9 @@ from hypothesis import given
 from tests.plan.profiles import BIKES, profiles
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.model_file import profile_of_model
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Step, joined
+from greenlane_tools.plan.sources import profile_of_model
 from tests.examples import examples
 
 SMALL: dict[str, Any] = {

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from greenlane.errors import PlanError
 from greenlane_tools.plan.options import cell_of
-from greenlane_tools.plan.profile import Arrivals, Mean, Profile, Route
-from greenlane_tools.plan.route import Sequence, Step
+from greenlane_tools.plan.profile import Arrivals, Profile
+from greenlane_tools.plan.route import Mean, Route, Sequence, Step
 from greenlane_tools.plan.set_up import SetUp, SetUpLane, present
 from greenlane_tools.plan.what_if import Change, applied, asked
 

@@ -8,7 +8,7 @@ import pytest
 from tests.record.command import record, recorded
 
 from greenlane_tools.plan.recorded import profile_of_recording
-from greenlane_tools.plan.unlocked import unlocked_fracs
+from greenlane_tools.plan.recorded_host import unlocked_fracs
 from greenlane_tools.reader.rows import Job
 
 #: `native` computes for 12 ms in one call that releases the GIL, `python` with it; `holds` sleeps so long in C without

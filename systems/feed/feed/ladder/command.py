@@ -12,19 +12,19 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Final, TextIO
 
-from feed.build import PROFILE
+from feed.ladder.rows import verdicts_of
+from feed.ladder.run import Kept, sources_digest
+from feed.ladder.tables import steps_of
+from feed.native import PROFILE
 from greenlane.errors import PlatformError
 from greenlane_tools.lab import demo
 from greenlane_tools.lab.run.talk import LiveTalk
 
 from . import tables
-from .article import steps_of
-from .kept import Kept, sources_digest
 from .options import ATTEMPTED, Options, parse
 from .rows import rows_of
 from .run import Result, run
 from .shares import missing
-from .verdicts import verdicts_of
 
 SCHEMA: Final = "greenlane.demo-feed/1"
 #: Told of a result.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from feed.compiled import NAME as COMPILED
-from feed.variants.table import VARIANTS
+from feed.variants.ranking import VARIANTS
 from feed.world.world import ITEMS
 from greenlane_tools.lab.arguments import Values, number, options, path, some_of, switch, whole
 

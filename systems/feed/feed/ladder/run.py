@@ -9,29 +9,105 @@ outage      greenlane, a shard killed under load
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from feed.build import EXTENSION, GO_LIBRARY, SERVICE, Part, build
+import greenlane
+from feed.ladder.loaded import asking, capacity, loaded, most, outage
+from feed.ladder.loaded import costs as costs_of
+from feed.ladder.loaded import orders as orders_of
+from feed.ladder.options import ATTEMPTED, OURS, Options
+from feed.ladder.shares import missing, of_stages, sampled, shares
+from feed.ladder.subject import Subject, serving
+from feed.ladder.truth import Truth
+from feed.native import EXTENSION, GO_LIBRARY, NATIVE, PACKAGE, SERVICE, Part, build
 from feed.site import Plan, Site
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane.errors import GreenlaneError
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.run.talk import Talk
+from greenlane_tools.lab.written import trying
 
-from . import alone
-from .capacity import capacity, most
-from .kept import Kept
-from .loaded import asking, loaded
-from .options import OURS, Options
-from .outage import outage
-from .shares import missing, of_stages, sampled, shares
-from .subject import Subject, serving
-from .truth import Truth
+# --- What a run has measured so far, in its folder: Ctrl-C or a crash costs the part under way and nothing else.
+
+
+_FILE: Final = "run.json"
+
+
+class Kept:
+    """The parts of one run by name; a finished run is never gone on with.
+
+    Args:
+        folder: made when missing.
+        identity: what the meaning of a part depends on; parts of another are forgotten.
+    """
+
+    def __init__(self, folder: Path, identity: Mapping[str, object], *, fresh: bool) -> None:
+        self._folder = folder
+        self._identity = json.loads(json.dumps(identity, default=str))
+        self._parts: dict[str, Any] = {}
+        with trying(folder, ATTEMPTED):
+            folder.mkdir(parents=True, exist_ok=True)
+            if not fresh:
+                self._parts = self._found()
+            self._write(complete=False)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def part(self, name: str, measure: Callable[[], Any]) -> Any:
+        """What is kept under the name; measured now, and kept, if nothing is."""
+        if name not in self._parts:
+            # As it will be read again: the same whether it was measured just now or before.
+            self._parts[name] = json.loads(json.dumps(measure()))
+            self._keep(complete=False)
+        return self._parts[name]
+
+    def complete(self) -> None:
+        """The run is over: the same command measures again."""
+        self._keep(complete=True)
+
+    def _keep(self, *, complete: bool) -> None:
+        try:
+            self._write(complete=complete)
+        except OSError as error:
+            rule = f"a folder that can be written ({error.strerror})"
+            hint = "free some space there; the same command resumes"
+            raise GreenlaneError(ATTEMPTED, name="--out", value=str(self._folder), rule=rule, hint=hint) from None
+
+    def _found(self) -> dict[str, Any]:
+        try:
+            before = json.loads((self._folder / _FILE).read_text("utf-8"))
+            same = before["identity"] == self._identity and not before["complete"]
+            return dict(before["parts"]) if same else {}
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return {}
+
+    def _write(self, *, complete: bool) -> None:
+        state = {"identity": self._identity, "complete": complete, "parts": self._parts}
+        aside = self._folder / f".{_FILE}.part"
+        aside.write_text(json.dumps(state) + "\n", encoding="utf-8")
+        os.replace(aside, self._folder / _FILE)
+
+
+def sources_digest() -> str:
+    """Of the code of the system and of Greenlane: what was measured of another code is not gone on with."""
+    digest = hashlib.sha256()
+    ours = Path(greenlane.__file__).parent
+    for folder, endings in ((PACKAGE, {".py"}), (NATIVE, {".rs", ".go", ".toml"}), (ours, {".py", ".so"})):
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in endings:
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
 
 Json = dict[str, Any]
 #: Beside whom the article's steps are taken.
@@ -98,8 +174,8 @@ class _Run:
         options, told = self._options, self._talk.progress
         once_s, seed = options.seconds / options.repetitions, f"{options.seed}/{name}"
         with self._serving(name) as subject:
-            orders = alone.orders(subject, self._users, self._truth, told)
-            costs = alone.costs([subject], self._users, told)[name]
+            orders = orders_of(subject, self._users, self._truth, told)
+            costs = costs_of([subject], self._users, told)[name]
             rush = capacity(subject, self._users, costs, seed, told)
             best = most(subject, self._users, rush, (once_s, options.seconds), seed, told)
             found = self._shares(subject, HALF * rush["per_s"], options.seconds)
@@ -129,7 +205,7 @@ class _Run:
             subjects = [stack.enter_context(self._serving(one)) for one in names]
             for subject in subjects:
                 self._warm(subject)
-            costs = alone.costs(subjects, self._users, self._talk.progress)
+            costs = costs_of(subjects, self._users, self._talk.progress)
             cells = self._turns(subjects, per_s, f"pair/{name}")
         self._talk.say(f"{name} beside {OURS} at {per_s:.3g}/s: measured")
         return {"per_s": per_s, "costs": costs, "cells": cells}

@@ -14,7 +14,7 @@ from feed.running import Running, started
 from feed.site import Site
 from greenlane.control import client as control
 from greenlane_tools.lab import processes
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.processes import StartFailed
 
 # Nobody is degraded for want of time while CPU is compared: an answer that lacks its ranking would be cheap.

@@ -24,8 +24,7 @@ from redis.asyncio import RedisCluster
 from feed.record import CATEGORIES, Item, from_json
 from feed.service.job import Job
 from feed.site import Addresses
-from feed.stores.items import connected, fetched, values
-from feed.stores.slots import json_key
+from feed.stores.items import connected, fetched, json_key, values
 
 _HERE: Final = Path(__file__).parent
 _POLICY: Final = (

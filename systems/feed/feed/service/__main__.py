@@ -12,8 +12,7 @@ from aiohttp import web
 
 from feed import compiled
 from feed.site import addresses_of
-from feed.variants.ranking import Given
-from feed.variants.table import VARIANTS
+from feed.variants.ranking import VARIANTS, Given
 from greenlane_tools.lab.ending import plainly
 
 from .application import Options, application

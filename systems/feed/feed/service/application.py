@@ -29,16 +29,15 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from feed.candidates import MOST_ACTIVE
 from feed.pages.routes import Pages
 from feed.stores.items import MOST_CONNECTIONS
-from feed.variants.ranking import Given
-from feed.variants.table import ranking
+from feed.user import MOST_ACTIVE
+from feed.variants.ranking import Given, ranking
 from feed.world.catalogue import NOW_S
 
-from . import paging
 from .feeds import Feeds, FirstLevel
-from .job import Job
+from .job import Job, keep, token_of, user_of
+from .job import kept as kept_page
 from .stages import Stage, selector_of
 
 DEADLINE_HEADER = "x-envoy-expected-rq-timeout-ms"
@@ -129,18 +128,18 @@ class Service:
         """GET /feed."""
         job = self._job(request, _whole(request, "user", least=1))
         ids = await self._feeds.feed(job)
-        token = paging.token_of(job.user_id)
-        kept = await paging.keep(job, self._feeds.store, token, ids)
+        token = token_of(job.user_id)
+        kept = await keep(job, self._feeds.store, token, ids)
         return self._answered(request, job, ids, token if kept else None)
 
     async def later(self, request: web.Request) -> web.Response:
         """GET /feed/<feed>."""
         token = request.match_info["feed"]
         try:
-            job = self._job(request, paging.user_of(token))
+            job = self._job(request, user_of(token))
         except ValueError:
             raise _refused("asking for a page", "feed", token, "what an answer gave as `feed`") from None
-        kept = await paging.kept(job, self._feeds.store, token)
+        kept = await kept_page(job, self._feeds.store, token)
         ids = await self._feeds.feed(job) if kept is None else kept
         return self._answered(request, job, ids, token)
 

@@ -14,9 +14,8 @@ import aiohttp
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from feed.candidates import MODELS, are_ids
 from feed.stores.history import interests_key, seen_key, sellers_key
-from feed.user import User, unknown
+from feed.user import MODELS, User, are_ids, unknown
 from feed.variants.ranking import Arrangeable, Ranking, unranked
 
 from .job import Job, said

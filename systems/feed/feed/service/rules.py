@@ -1,7 +1,7 @@
 """Business rules over a ranked list: paid boosts move up, and no seller or category fills the screen.
 
 Deterministic: the same ranking gives the same feed, no matter which variant made it. What the user has seen enough
-of was left out before (candidates.py).
+of was left out before (user.py).
 """
 
 from __future__ import annotations

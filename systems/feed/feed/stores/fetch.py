@@ -16,8 +16,7 @@ import hiredis
 
 from feed import native
 from feed.service.job import Job, said
-
-from .slots import BUCKETS, packed_key, slot
+from feed.stores.items import BUCKETS, packed_key, slot
 
 
 class FetchedItems:

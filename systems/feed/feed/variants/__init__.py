@@ -1,1 +1,1 @@
-"""The ladder: ways to fetch records, make features, predict and sort. One file each; `table.py` names them."""
+"""The ladder: ways to fetch records, make features, predict and sort. One file each; `ranking.py` names them."""

@@ -16,15 +16,14 @@ import orjson
 
 import greenlane
 from feed import native
-from feed.candidates import MODELS, most
 from feed.model import ModelFiles, load_forest
 from feed.service.job import Job, said
 from feed.service.rules import Ranked
 from feed.stores.fetch import FetchedItems
-from feed.stores.slots import BUCKETS
-from feed.user import User, unknown
+from feed.stores.items import BUCKETS
+from feed.user import MODELS, User, most, unknown
+from feed.variants.ranking import NativeRanked, lacking, say
 
-from .native_ranked import NativeRanked, lacking, say
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Given, unranked
 
 

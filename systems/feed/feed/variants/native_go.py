@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from feed import go_features, native
-from feed.build import GO_LIBRARY, build
 from feed.go_features import Matrix, Values
+from feed.native import GO_LIBRARY, build
 from feed.service.job import Job, said
-from feed.stores.items import fetched, values
-from feed.stores.slots import json_key
+from feed.stores.items import fetched, json_key, values
 from feed.user import User, unknown
+from feed.variants.ranking import NativeRanked, lacking, say
 from greenlane_tools.lab.processes import die_with_parent
 
-from .native_ranked import NativeRanked, lacking, say
 from .plain import Plain, loaded
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
 
@@ -104,7 +103,7 @@ class NativeGo(Plain):
 def go_scored(model: str, sent: Values, user: bytes, now_s: int) -> GoScored:
     """In a worker: features in Go, CatBoost's predict. Process CPU: Go computes in a thread of its choice."""
     began_ns = time.process_time_ns()
-    matrix = go_features.features(sent, user, now_s, "json")
+    matrix = go_features.features(sent, user, now_s)
     between_ns = time.process_time_ns()
     forest = loaded(model)
     scores = forest.predict(matrix.columns, thread_count=1) if len(matrix.ids) else np.empty(0)

@@ -16,15 +16,13 @@ from typing import Any, Final
 
 from redis.asyncio import RedisCluster
 
-from feed.candidates import Named, chosen, named
 from feed.features import features_of
 from feed.model import ModelFiles, load_catboost
 from feed.record import Item, OlderItem, from_json
 from feed.service.job import Job
 from feed.service.rules import Ranked
-from feed.stores.items import connected, fetched, values
-from feed.stores.slots import json_key
-from feed.user import User
+from feed.stores.items import connected, fetched, json_key, values
+from feed.user import Named, User, chosen, named
 
 from .ranking import RANKED_UNTIL, RECORDS_UNTIL, Arrangeable, Given, unranked
 

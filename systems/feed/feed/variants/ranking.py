@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Final, Protocol
 
+from feed import native
 from feed.service.job import Job
 from feed.service.rules import Ranked
 from feed.site import Addresses
@@ -70,3 +72,60 @@ def unranked(ids: Sequence[int]) -> Ranked:
     """The feed when nobody can rank: the first level's order, no boosts."""
     nothing = [0] * len(ids)
     return Ranked(ids, nothing, nothing, nothing)
+
+
+# --- What variants with native features have in common: a ranking that native code made, and what it says of its
+# items.
+
+
+class NativeRanked:
+    """A ranking that native code made, with the ids that it knows nothing of."""
+
+    def __init__(self, ranking: native.Ranking, lacking: list[int]) -> None:
+        self._ranking = ranking
+        self._lacking = lacking
+
+    @property
+    def ids(self) -> list[int]:
+        """Best first; what could not be ranked last."""
+        found: list[int] = memoryview(self._ranking.ids).tolist()
+        return found + self._lacking
+
+    def arranged(self) -> list[int]:
+        """The business rules, in native code too."""
+        found: list[int] = memoryview(self._ranking.arranged(self._lacking)).tolist()
+        return found
+
+
+def say(job: Job, unreadable: int, older: int, ranked: int) -> None:
+    """Notes what the records lack."""
+    if unreadable:
+        job.degraded("records", f"{unreadable} are unreadable", "those items are shown unranked, at the end")
+    if older:
+        job.degraded("records", f"{older} are of an older version", "what they lack counts as not known")
+    if not ranked:
+        job.degraded("ranking", "no records", "the first level's order")
+
+
+def lacking(ids: Sequence[int], order: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Of `ids` those that were not ranked: ranked are `order[place]`."""
+    if len(places) == len(ids):
+        return []
+    there = {order[place] for place in places}
+    return [item_id for item_id in ids if item_id not in there]
+
+
+# --- Every variant by its name, in the order of the ladder. A variant is a module here with `ranking(given)`.
+
+
+VARIANTS: Final = (
+    "inline", "pool", "split", "shared-memory", "native-go", "greenlane",
+)  # fmt: skip
+
+
+def ranking(name: str, given: Given) -> Ranking:
+    """The ranking path of a variant; its module is imported now, so that no variant pays for another's imports."""
+    if name not in VARIANTS:
+        raise ValueError(f"choosing a variant: name={name!r}, expected one of {', '.join(VARIANTS)}")
+    made: Ranking = import_module(f".{name.replace('-', '_')}", __package__).ranking(given)
+    return made

@@ -20,8 +20,7 @@ import greenlane
 from feed.record import CATEGORIES, Item, OlderItem, from_json
 from feed.service.job import Job, said
 from feed.service.rules import Ranked
-from feed.stores.items import fetched, values
-from feed.stores.slots import json_key
+from feed.stores.items import fetched, json_key, values
 from feed.user import User, unknown
 from greenlane_tools.lab.processes import descendants
 

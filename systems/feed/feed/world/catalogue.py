@@ -14,8 +14,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from feed.columns import DTYPE, Records
-from feed.record import BY_NAME, CATEGORIES, CITY_COUNT, COUNTERS, TITLE_WORDS, TOPICS, VERSION, Item, unpack, word_code
+from feed.record import (
+    BY_NAME,
+    CATEGORIES,
+    CITY_COUNT,
+    COUNTERS,
+    DTYPE,
+    TITLE_WORDS,
+    TOPICS,
+    VERSION,
+    Item,
+    Records,
+    unpack,
+    word_code,
+)
 
 Floats = NDArray[np.float64]
 

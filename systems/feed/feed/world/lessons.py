@@ -9,10 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from feed.candidates import MODELS, chosen
-from feed.columns import Records
-from feed.record import BY_NAME, CATEGORIES
-from feed.user import User
+from feed.record import BY_NAME, CATEGORIES, Records
+from feed.user import MODELS, User, chosen
 
 from .catalogue import CODES, NOW_S, WORDS
 from .world import World

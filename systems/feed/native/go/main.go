@@ -16,14 +16,14 @@ const (
 	foundCount
 )
 
-// feed_features writes the features of `count` stored items; value i lies at ends[i-1] to ends[i] of `values`.
+// feed_features writes the features of `count` items stored as JSON; value i lies at ends[i-1] to ends[i] of `values`.
 //
-// `form` is 0 for packed records, 1 for JSON. `columns` has room for count x 60 float32, `found` for count x 6 uint32; both
+// `columns` has room for count x 60 float32, `found` for count x 6 uint32; both
 // are filled column-major with a stride of `count`. An empty or unreadable value has no row.
 // Returns the number of rows; -1 when the user is not userBytes long.
 //
 //export feed_features
-func feed_features(form C.int, values *C.char, ends *C.uint, count C.int, user *C.char, userLength C.int, nowS C.longlong, columns *C.float, found *C.uint) C.int {
+func feed_features(values *C.char, ends *C.uint, count C.int, user *C.char, userLength C.int, nowS C.longlong, columns *C.float, found *C.uint) C.int {
 	if userLength != userBytes {
 		return -1
 	}
@@ -36,17 +36,13 @@ func feed_features(form C.int, values *C.char, ends *C.uint, count C.int, user *
 	out := unsafe.Slice((*float32)(unsafe.Pointer(columns)), n*featureCount)
 	told := unsafe.Slice((*uint32)(unsafe.Pointer(found)), n*foundCount)
 	v := newViewer(unsafe.Slice((*byte)(unsafe.Pointer(user)), userBytes), int64(nowS))
-	read := readRecord
-	if form == 1 {
-		read = readJSON
-	}
 	var it item
 	var row [featureCount]float32
 	rows, begin := 0, uint32(0)
 	for place, end := range stops {
 		value := all[begin:end]
 		begin = end
-		if !read(value, &it) {
+		if !readJSON(value, &it) {
 			continue
 		}
 		v.write(&it, &row)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from feed.first_level.law import Law
+from feed.first_level.server import Law
 from feed.model import ModelFiles
 from feed.running import Running, started
 from feed.site import Plan, Site

@@ -11,12 +11,12 @@ import pytest
 import redis
 
 from feed import native
-from feed.build import SERVICE, build
 from feed.model import ModelFiles, load_forest
+from feed.native import SERVICE, build
 from feed.record import pack
 from feed.running import Running
 from feed.site import Site
-from feed.stores.slots import packed_key, shard_of, slot
+from feed.stores.items import packed_key, shard_of, slot
 from feed.world.catalogue import FIRST_ID, NOW_S
 from feed.world.lessons import candidates_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from random import Random
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from feed import native
 from feed.features import FEATURE_COUNT, FEATURES, features_of
-from feed.fingerprint import NOW_S, items_of, probes
+from feed.model import NOW_S, items_of, probes
 from feed.record import (
     CATEGORIES,
     CITIES,
@@ -43,8 +42,8 @@ def of_python(items: list[Item], user: User, now_s: int = NOW_S) -> np.ndarray:
     return np.array(features_of(items, user, now_s), "f4").reshape(-1, FEATURE_COUNT)
 
 
-def of_native(values: Any, user: User, now_s: int = NOW_S, form: Any = "packed") -> np.ndarray:
-    return np.asarray(native.features(values, user.packed(), now_s, form=form).columns)
+def of_native(values: Any, user: User, now_s: int = NOW_S) -> np.ndarray:
+    return np.asarray(native.features(values, user.packed(), now_s).columns)
 
 
 def same(one: np.ndarray, other: np.ndarray) -> bool:
@@ -102,8 +101,6 @@ def test_any_item_has_the_same_features_in_every_form(item: Item, user: User, no
     for found in (
         of_native([record], user, now_s),
         of_native(record, user, now_s),
-        of_native([to_json(item)], user, now_s, "json"),
-        of_native([json.dumps(item, ensure_ascii=False, indent=2).encode()], user, now_s, "json"),
         of_python([unpack(record)], user, now_s),
         of_python([from_json(to_json(item))], user, now_s),
     ):
@@ -117,7 +114,7 @@ def test_an_older_version_has_the_features_of_an_item_without_the_newer_fields(i
     lacking = item | {field.name: None for field in FIELDS if field.since > 1}
     wanted = of_python([lacking], user)
     assert same(of_native([older], user), wanted)
-    assert same(of_native([to_json(item, version=1)], user, form="json"), wanted)
+    assert same(of_python([from_json(to_json(item, version=1))], user), wanted)
 
 
 def test_a_newer_version_is_read_as_far_as_it_is_known() -> None:
@@ -136,21 +133,6 @@ def test_bytes_that_are_no_record_have_no_row(value: bytes) -> None:
         readable = False
     matrix = native.features([value], SOMEBODY.packed(), NOW_S)
     assert (len(matrix.ids), matrix.unreadable) == ((1, 0) if readable else (0, 1))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"{}",
-        b"null",
-        b'{"item_id":',
-        to_json(items_of(Random(3), 1)[0]).replace(b'"quality":', b'"quality":NaN,"x":'),
-    ],
-)
-def test_json_that_is_no_item_has_no_row(text: bytes) -> None:
-    matrix = native.features([text], SOMEBODY.packed(), NOW_S, form="json")
-    assert (len(matrix.ids), matrix.unreadable) == (0, 1)
 
 
 def test_every_lesson_has_the_same_features() -> None:
@@ -184,12 +166,10 @@ def test_any_number_of_items_makes_a_column_major_matrix(count: int) -> None:
     assert same(columns, of_python(items, SOMEBODY))
 
 
-def test_features_need_a_user_a_form_and_whole_records() -> None:
+def test_features_need_a_user_and_whole_records() -> None:
     record = VERSION_BYTES[1] * b"\x01"
     with pytest.raises(ValueError, match="reading a user: 3 bytes, expected 4"):
         native.features([], b"abc", NOW_S)
-    with pytest.raises(ValueError, match="form='xml', expected 'packed' or 'json'"):
-        native.features([], SOMEBODY.packed(), NOW_S, form="xml")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="expected a whole number of 182"):
         native.features(record, SOMEBODY.packed(), NOW_S)
     with pytest.raises(TypeError):

@@ -13,16 +13,13 @@ from typing import Any
 import pytest
 
 from feed.ladder import loaded
-from feed.ladder.article import steps_of
 from feed.ladder.command import main
-from feed.ladder.kept import Kept
 from feed.ladder.options import ALL, OURS, Options, parse
-from feed.ladder.rows import loop_lag_ms, parts_cpu_ms, rows_of
-from feed.ladder.run import Result
+from feed.ladder.rows import loop_lag_ms, parts_cpu_ms, rows_of, verdicts_of
+from feed.ladder.run import Kept, Result
 from feed.ladder.shares import category_of, shares, stacks
-from feed.ladder.tables import shown
+from feed.ladder.tables import shown, steps_of
 from feed.ladder.truth import is_sorted
-from feed.ladder.verdicts import verdicts_of
 from feed.service.stages import Rounds
 from feed.world.world import World
 from greenlane.errors import SettingsError

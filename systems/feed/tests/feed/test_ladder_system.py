@@ -12,13 +12,10 @@ from pathlib import Path
 import pytest
 
 from feed.children import ROOT
-from feed.ladder.article import steps_of
-from feed.ladder.kept import Kept
 from feed.ladder.options import OURS, Options
-from feed.ladder.rows import rows_of
-from feed.ladder.run import measured
-from feed.ladder.tables import shown
-from feed.ladder.verdicts import verdicts_of
+from feed.ladder.rows import rows_of, verdicts_of
+from feed.ladder.run import Kept, measured
+from feed.ladder.tables import shown, steps_of
 from feed.site import Site
 from greenlane_tools.lab.processes import descendants, found_by
 
@@ -37,8 +34,8 @@ class Silent:
 
 @pytest.mark.timeout(120)
 def test_a_small_ladder_runs_through(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("feed.ladder.capacity._RUSH_S", 0.3)
-    monkeypatch.setattr("feed.ladder.capacity._PROBES", 1)
+    monkeypatch.setattr("feed.ladder.loaded._RUSH_S", 0.3)
+    monkeypatch.setattr("feed.ladder.loaded._PROBES", 1)
     monkeypatch.setattr("feed.ladder.run._WARM_PLACED", 4)
     monkeypatch.setattr("feed.ladder.run._OUTAGE_S", 2.4)
     options = Options(variants=("pool", OURS), seconds=0.6, repetitions=2, users=2, workers=1, out=tmp_path)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import random
 import statistics
+import subprocess
+import sys
 import time
 
 import pytest
 
-from feed.first_level.law import Law
+from feed.children import ROOT
+from feed.first_level.server import Law
 from feed.service.stages import Stages, timed_loop
-from feed.stores.slots import SLOTS, json_key, packed_key, shard_of, slot
+from feed.stores.items import SLOTS, json_key, packed_key, shard_of, slot
 from feed.variants.plain import Pace
+from greenlane_tools.lab.processes import found_by
 
 
 def test_a_law_has_the_median_and_the_99th_percentile_that_it_says() -> None:
@@ -261,3 +266,21 @@ def test_a_task_that_is_cancelled_before_its_first_step_leaves_no_coroutine_unaw
 
     asyncio.run(main())
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
+
+
+# --- What Greenlane is measured against carries nothing of it.
+
+
+LOADED = """
+import sys, importlib, feed.service.__main__
+importlib.import_module(f"feed.variants.{sys.argv[1]}")
+print(*sorted(name for name in sys.modules if name.partition(".")[0] == "greenlane"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["inline", "pool", "split", "native_go"])
+def test_a_stock_variants_process_loads_nothing_of_greenlane(variant: str) -> None:
+    command, env = [sys.executable, "-c", LOADED, variant], {**os.environ, **found_by(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []

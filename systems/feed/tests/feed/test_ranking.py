@@ -15,15 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feed import native
-from feed.candidates import MODELS, MOST, MOST_ACTIVE, chosen
 from feed.features import FEATURE_COUNT, features_of
-from feed.fingerprint import NOW_S, items_of
-from feed.model import ModelFiles, load_catboost
-from feed.record import CATEGORIES, CITIES, FIELDS, TOPICS, pack, to_json, unpack
+from feed.model import NOW_S, ModelFiles, items_of, load_catboost
+from feed.record import CATEGORIES, CITIES, FIELDS, TOPICS, pack, unpack
 from feed.service.rules import Ranked, arranged
-from feed.stores.slots import BUCKETS
+from feed.stores.items import BUCKETS
 from feed.train import train
-from feed.user import User
+from feed.user import MODELS, MOST, MOST_ACTIVE, User, chosen
 from feed.world.lessons import lessons
 from feed.world.world import World, made
 from tests.examples import examples
@@ -160,21 +158,15 @@ def _same_but_for_ties(wanted: np.ndarray, found: np.ndarray, scores: dict[int, 
         assert abs(scores[one] - scores[other]) < TOLERANCE
 
 
-def test_json_and_packed_values_rank_alike(world: World, forest: native.Forest) -> None:
+def test_items_of_an_older_version_are_counted_and_unknown_values_are_none(world: World, forest: native.Forest) -> None:
     user = world.people.user(9).packed()
     items = [world.catalogue.item(number) for number in range(500)]
-    packed = native.rank([pack(item) for item in items], user, NOW_S, forest)
-    as_json = native.rank([to_json(item) for item in items], user, NOW_S, forest, form="json")
-    for name in ("ids", "scores", "places", "boosts", "sellers", "categories"):
-        assert np.array_equal(np.asarray(getattr(packed, name)), np.asarray(getattr(as_json, name)))
-    assert (packed.older, as_json.older) == (0, 0)
+    assert native.rank([pack(item) for item in items], user, NOW_S, forest).older == 0
     older = native.rank([pack(item, 1) for item in items] + [None, b"x"], user, NOW_S, forest)
     assert (len(older), older.older, older.unreadable) == (500, 500, 1)
-    assert native.rank([to_json(item, 1) for item in items], user, NOW_S, forest, form="json").older == 500
     # Null is there: no matter how little is known of an item, it is not an old one.
     newer = [field.name for field in FIELDS if field.since > 1]
     unknown = [item | dict.fromkeys(newer) for item in items]
-    assert native.rank([to_json(item) for item in unknown], user, NOW_S, forest, form="json").older == 0
     assert native.rank([pack(item) for item in unknown], user, NOW_S, forest).older == 0
 
 

@@ -15,9 +15,17 @@ import pytest
 
 from feed import features as twin
 from feed import model
-from feed.fingerprint import FeatureCode, fingerprint, native_fingerprint
 from feed.layout import WRITTEN
-from feed.model import FINGERPRINT_KEY, ModelFiles, SkewError, load_catboost, load_forest
+from feed.model import (
+    FINGERPRINT_KEY,
+    FeatureCode,
+    ModelFiles,
+    SkewError,
+    fingerprint,
+    load_catboost,
+    load_forest,
+    native_fingerprint,
+)
 from feed.record import BY_NAME, unpack
 from feed.train import Report, train, trained
 from feed.user import User

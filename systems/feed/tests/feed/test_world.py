@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from feed.candidates import MODELS, MOST, chosen
 from feed.record import CATEGORIES, COUNTERS, WINDOWS
+from feed.user import MODELS, MOST, chosen
 from feed.world.lessons import candidates_of, grades, lessons, ndcg, utility
 from feed.world.world import World, kept, made
 

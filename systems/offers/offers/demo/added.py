@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from greenlane.errors import SettingsError
 from greenlane_tools.lab import verdict
 from greenlane_tools.lab.demo import Json, percentiles
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.load.schedule import Schedule
 from greenlane_tools.lab.processes import core_wait_ns, cpu_ns
-from greenlane_tools.lab.run.performed import in_turns
+from greenlane_tools.lab.run.rows import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import UNANSWERED, Samples
 from greenlane_tools.lab.statistics import quantile
@@ -39,8 +39,6 @@ from offers.upstreams.server import latency_ms
 
 from .options import ATTEMPTED, Options
 from .warm import FROM_S, asked_before
-
-__all__ = ["ENDPOINT", "Wait", "claimed", "rows_of", "run", "verdicts_of"]
 
 _WARM_S: Final = 4.0
 #: How long each load is sent by which it is learned what the mix costs.

@@ -7,26 +7,62 @@ Data goes to `out`, talk to `err`. In `--out` it leaves run.json (every poll) an
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
 from greenlane_tools.lab import demo
 from greenlane_tools.lab.environment import front
-from greenlane_tools.lab.run.talk import LiveTalk
-from greenlane_tools.lab.written import prepared
+from greenlane_tools.lab.run.rows import in_turns
+from greenlane_tools.lab.run.talk import LiveTalk, Talk
+from greenlane_tools.lab.written import prepared, written
 from offers import traced
 from offers.contenders import FIXES
+from offers.demo import added
+from offers.demo.options import ATTEMPTED, Options, bad, parse
+from offers.demo.results import rows_of, sentence, shown, verdicts_of, warnings
+from offers.demo.turn import WARM_S, Turn, summary, turn
+from offers.site import Site
 from offers.table import read
 
-from . import added
-from .options import ATTEMPTED, Options, bad, parse
-from .rows import rows_of
-from .run import run
-from .turn import Turn
-from .verdicts import sentence, shown, verdicts_of, warnings
+# --- What is measured, in which order: contenders take turns, so that none has the machine's better hour.
 
-__all__ = ["SCHEMA", "main"]
+
+#: Of each run: start, offers by themselves, endpoints asked before, drain.
+_BESIDE_S = WARM_S + 18.0
+_SITE_S = 4.0
+
+
+def run(options: Options, talk: Talk) -> list[Turn]:
+    """Starts everything, measures, ends everything. Raw runs are written as soon as they are there."""
+    talk.say(f"about {max(1, round(minutes(options)))} min")
+    found: list[Turn] = []
+    with Site(say=talk.progress) as site:
+        for repetition in range(options.repetitions):
+            for region in options.regions:
+                for contender in in_turns(options.contenders, repetition):
+                    found.append(
+                        turn(
+                            site, contender, region, options.seconds, f"{options.seed}-{repetition}", talk,
+                            cancel=options.cancel, propagate_deadline=options.propagate_deadline,
+                        )
+                    )  # fmt: skip
+                    written(options.out / "run.json", json.dumps([summary(one) for one in found]))
+                    talk.say(_said(found[-1]))
+    return found
+
+
+def minutes(options: Options) -> float:
+    """How long it takes on an idle machine."""
+    runs = len(options.contenders) * len(options.regions) * options.repetitions
+    return (_SITE_S + runs * (options.seconds + _BESIDE_S)) / 60
+
+
+def _said(found: Turn) -> str:
+    counts = found.counts
+    return f"{found.contender} in {found.region}: {counts.made:,} of {counts.ended:,} bike and scooter offers in time"
+
 
 SCHEMA: Final = "greenlane.demo-offers/1"
 #: Rows of riders' offers: where one has none but errors, the run has failed.

@@ -12,8 +12,6 @@ from greenlane_tools.lab.arguments import Values, number, options, path, switch,
 from offers.contenders import CONTENDERS, FIXES
 from offers.table import Region, read
 
-__all__ = ["ATTEMPTED", "Options", "bad", "parse", "well"]
-
 ATTEMPTED: Final = "run the offers demo"
 _VALUES: Final = Values(ATTEMPTED, "greenlane demo offers --help lists every option")
 _UNSAID: Final = ("none", "permits")

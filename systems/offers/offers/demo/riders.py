@@ -18,8 +18,6 @@ from typing import Any, Final
 
 import aiohttp
 
-__all__ = ["PERIOD_S", "Poll", "Riders", "changes_per_minute", "due_s"]
-
 PERIOD_S: Final = 2.0
 #: Phones do not tick together: each poll is up to so much later than its turn.
 _JITTER_S: Final = 0.2

@@ -19,8 +19,6 @@ from offers.load import OFFERS
 from offers.site import Pricing
 from offers.table import Endpoint, Region, Table
 
-__all__ = ["FROM_S", "asked_before", "asking", "offer_cpu_ms"]
-
 #: Shorter runs show that everything works, and no figures: their servers have met nothing.
 FROM_S: Final = 10.0
 _ROUNDS: Final = 3

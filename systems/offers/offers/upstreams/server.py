@@ -19,10 +19,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from offers import traced, work
-from offers.drawn import drawn, uniform
-from offers.table import Upstream
-
-__all__ = ["Server", "latency_ms", "reply", "serve"]
+from offers.table import Upstream, drawn, uniform
 
 
 class Server:

@@ -19,14 +19,12 @@ from offers import load, table
 from offers.contenders import CONTENDERS, FIXES, lanes
 from offers.demo import added, warm
 from offers.demo.command import main
-from offers.demo.counts import Counts, priced
-from offers.demo.live.series import Series
+from offers.demo.live.show import Series
 from offers.demo.live.traffic import rush
 from offers.demo.options import Options, bad, parse
+from offers.demo.results import nines, rows_of, sentence, shown, verdicts_of, warnings
 from offers.demo.riders import PERIOD_S, Poll, Riders, changes_per_minute, due_s
-from offers.demo.rows import nines, rows_of
-from offers.demo.turn import Turn, Used, with_unanswered
-from offers.demo.verdicts import sentence, shown, verdicts_of, warnings
+from offers.demo.turn import Counts, Turn, Used, priced, with_unanswered
 
 MODES = ("bikes", "scooters", "walk")
 

@@ -18,7 +18,7 @@ import pytest
 
 from greenlane_tools.lab.processes import descendants, found_by
 from offers.build import PROGRAMS, program
-from offers.children import ROOT
+from offers.site import ROOT
 from tests.servers import Browser, Page
 from tests.servers.server import find
 

@@ -12,7 +12,7 @@ import pytest
 from flask import Flask
 
 from offers import table
-from offers.pricing.view import Asked, BadRequest, Upstreams, read, run, view
+from offers.pricing.application import Asked, BadRequest, Upstreams, read, run, view
 from offers.work import WORKS
 
 KNOWN = table.read(table.FOLDER)

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from greenlane_tools.lab.processes import Child, free_port, wait_for_port
-from offers import load, table
-from offers.mix import main
+from offers import table
 from offers.upstreams.server import latency_ms, reply
 from offers.work import WORKS
 
@@ -142,21 +141,3 @@ def test_connections_to_upstreams_are_kept(running: Running) -> None:
     for _ in range(8):
         priced(endpoint, port)
     assert 1 <= _connections(running.upstreams) <= before
-
-
-def test_the_mix_gives_a_row_of_the_offers_of_each_contender(capsys: pytest.CaptureFixture[str]) -> None:
-    size = ["--seconds", "1", "--scale", "0.3"]
-    assert main(["--region", "north", "--contenders", "gthread-64", *size]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["schema"] == "offers.mix/1"
-    [row] = answer["rows"]
-    asked = load.with_riders(KNOWN, KNOWN.regions["north"], "127.0.0.1:1", 1, "mix/0", scale=0.3)
-    offers = [number for number, one in enumerate(asked.plan.streams) if one.name in load.OFFERS]
-    assert row["samples"] == sum(number in offers for number in asked.schedule.stream) > 0
-    # What its upstreams take at least; a p99.9 of so few would be none.
-    assert row["p50_ms"] > 150 and row["p999_ms"] is None and row["errors"] == 0
-
-
-def test_a_contender_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--contenders", "gevent,best", "--seconds", "1"]) == 2
-    assert "contender='best', expected some of gevent" in capsys.readouterr().err

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from offers import mix, site, table, twin
-from offers.table import FOLDER, TableError, read
+from offers import load, site, table, twin
+from offers.table import FOLDER, TableError, drawn, read, uniform
+from offers.upstreams.server import latency_ms, reply
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +128,7 @@ def unchanged() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize("command", [site.main, mix.main, twin.main], ids=["site", "mix", "twin"])
+@pytest.mark.parametrize("command", [site.main, twin.main], ids=["site", "twin"])
 def test_a_wrong_table_is_said_by_every_command_without_a_traceback(
     command: Callable[[list[str]], int], copy: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -136,3 +139,123 @@ def test_a_wrong_table_is_said_by_every_command_without_a_traceback(
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "read the table: region north: riders_per_s=-20.0, expected 0 or more\nhint: correct the table\n"
+
+
+# --- Numbers from names: the same in every process and language, spread evenly.
+
+
+def _slowly(text: str) -> int:
+    """FNV-1a and MurmurHash3's finaliser as their authors print them, on 64-bit words that wrap by themselves."""
+    with np.errstate(over="ignore"):
+        state = np.uint64(14695981039346656037)
+        for byte in text.encode():
+            state = (state ^ np.uint64(byte)) * np.uint64(1099511628211)
+        for factor in (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53)):
+            state = (state ^ (state >> np.uint64(33))) * factor
+        return int(state ^ (state >> np.uint64(33)))
+
+
+@pytest.mark.parametrize(("what", "name"), [("", ""), ("eta", "r1-1"), ("price-bikes_price", "r17-bikes"), ("é", "ü")])
+def test_a_number_is_the_hash_that_it_claims_to_be(what: str, name: str) -> None:
+    assert drawn(what, name) == _slowly(f"{what}|{name}")
+
+
+def test_numbers_of_neighbouring_names_are_spread_evenly() -> None:
+    values = np.array([uniform("eta", f"r{n}-1") for n in range(4_000)])
+    assert 0 < values.min() and values.max() < 1
+    counts, _ = np.histogram(values, 20, (0, 1))
+    assert np.abs(counts - 200).max() < 5 * math.sqrt(200)
+    # ... and the second call of a request knows nothing of the first.
+    others = np.array([uniform("eta", f"r{n}-2") for n in range(4_000)])
+    assert abs(float(np.corrcoef(values, others)[0, 1])) < 0.08
+
+
+@pytest.mark.parametrize("name", ["eta", "routing", "zones", "rules"])
+def test_latencies_have_the_median_and_the_percentile_that_the_table_says(name: str) -> None:
+    upstream = read(FOLDER).upstreams[name]
+    values = np.sort([latency_ms(upstream, f"r{n}-3") for n in range(5_000)])
+    assert values[2_500] == pytest.approx(upstream.median_ms, rel=0.02)
+    assert values[4_950] == pytest.approx(upstream.p99_ms, rel=0.04)
+    assert values[-1] <= upstream.at_most_ms
+    assert latency_ms(upstream, "r7-3") == latency_ms(upstream, "r7-3")
+
+
+def test_replies_are_plausible_and_follow_from_the_id() -> None:
+    route = reply("routing", "r1-2")
+    assert route == reply("routing", "r1-2") != reply("routing", "r1-3")
+    assert len(route["route"]) == 8
+    assert all(45_700_000 <= north < 45_760_000 and 4_800_000 <= east < 4_860_000 for north, east in route["route"])
+    assert 60 <= reply("eta", "a")["eta_s"] < 900
+    assert 0 <= reply("zones", "a")["zone"] < 64
+    assert 80 <= reply("rules", "a")["factor_percent"] <= 140
+
+
+# --- A region's load: the same for the same seed, as much of it as the region says.
+
+
+ADDRESS = "127.0.0.1:1"
+KNOWN = table.read(table.FOLDER)
+
+
+def of(loaded: load.Load, endpoint: str) -> tuple[np.ndarray, np.ndarray]:
+    """When it is asked for (s), and with which numbers."""
+    number = [stream.name for stream in loaded.plan.streams].index(endpoint)
+    mine = loaded.schedule.stream == number
+    return loaded.schedule.at_ns[mine] / 1e9, loaded.schedule.work_ms[mine]
+
+
+def test_the_same_seed_is_the_same_load_and_another_is_another() -> None:
+    hills = KNOWN.regions["hills"]
+    one, same, other = (load.with_riders(KNOWN, hills, ADDRESS, 20, seed) for seed in ("a", "a", "b"))
+    assert one.plan.streams == same.plan.streams
+    assert np.array_equal(one.schedule.at_ns, same.schedule.at_ns)
+    assert np.array_equal(one.schedule.work_ms, same.schedule.work_ms)
+    assert len(one) != len(other) or not np.array_equal(one.schedule.at_ns, other.schedule.at_ns)
+
+
+@pytest.mark.parametrize("region", sorted(KNOWN.regions))
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+def test_a_load_asks_for_the_cpu_that_its_region_says(region: str, scale: float) -> None:
+    one = KNOWN.regions[region]
+    drawn = load.direct(KNOWN, one, ADDRESS, 60, "x", scale=scale)
+    expected_ms = load.expected_cpu_ms_per_s(KNOWN, one, scale) * 60
+    streams = drawn.plan.streams
+    by_w = np.array([one.work is not None and one.work.parameter == "w" for one in streams])[drawn.schedule.stream]
+    cpu_ms = np.array([KNOWN.endpoints[one.name].cpu_ms for one in streams])[drawn.schedule.stream]
+    assert float((np.where(by_w, drawn.schedule.work_ms, 1.0) * cpu_ms).sum()) == pytest.approx(expected_ms, rel=0.05)
+
+
+def test_endpoints_are_streams_of_their_own_and_all_requests_are_in_order() -> None:
+    drawn = load.with_riders(KNOWN, KNOWN.regions["hills"], ADDRESS, 30, "x")
+    names = [stream.name for stream in drawn.plan.streams]
+    assert len(set(names)) == len(names) > 90
+    assert (np.diff(drawn.schedule.at_ns) >= 0).all()
+    assert drawn.schedule.at_ns[-1] < 30e9
+    assert all(stream.path == f"{KNOWN.endpoints[stream.name].path}?region=hills" for stream in drawn.plan.streams)
+
+
+def test_a_rider_asks_for_bikes_and_scooters_at_one_instant_each_with_an_id_of_its_own() -> None:
+    drawn = load.with_riders(KNOWN, KNOWN.regions["north"], ADDRESS, 30, "x")
+    (bikes_s, bikes), (scooters_s, scooters) = (of(drawn, name) for name in load.OFFERS)
+    assert np.array_equal(bikes_s, scooters_s)
+    assert len({*bikes, *scooters}) == 2 * len(bikes)
+    rate = KNOWN.regions["north"].riders_per_s
+    assert abs(len(bikes) - 30 * rate) < 5 * np.sqrt(30 * rate)
+
+
+def test_callers_but_offerservice_do_not_ask_for_bikes() -> None:
+    drawn = load.direct(KNOWN, KNOWN.regions["hills"], ADDRESS, 30, "x")
+    assert not {*load.OFFERS} & {stream.name for stream in drawn.plan.streams}
+
+
+def test_every_period_has_its_burst_and_small_and_great_ones_are_as_many_as_in_the_law() -> None:
+    hills = KNOWN.regions["hills"]
+    [burst] = hills.bursts
+    at_s, _ = of(load.direct(KNOWN, hills, ADDRESS, burst.every_s * 40, "x"), burst.endpoint)
+    instants, sizes = np.unique(at_s, return_counts=True)
+    instants, sizes = instants[sizes > 1], sizes[sizes > 1]
+    # A burst of one cannot be told from a caller of its own.
+    assert 36 <= len(instants) <= 40
+    assert np.unique(instants // burst.every_s).size == len(instants)
+    assert sizes.max() <= burst.size_most
+    assert sizes.mean() == pytest.approx(burst.size_mean, rel=0.15)

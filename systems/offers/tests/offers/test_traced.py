@@ -17,7 +17,7 @@ import pytest
 
 from greenlane_tools.lab.processes import found_by, free_port
 from offers import work
-from offers.children import ROOT, Process
+from offers.site import ROOT, Process
 
 OTLP = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 

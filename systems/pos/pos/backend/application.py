@@ -31,8 +31,8 @@ from aiohttp import web
 
 from greenlane.errors import GreenlaneError
 from greenlane_work.diversion import open_place, set_share
+from pos.contenders import look_at_all, together
 from pos.journal import Event, Follower
-from pos.looking import look_at_all, together
 from pos.queueing import DIVERTED, QUEUE
 from pos.surroundings import Surroundings
 

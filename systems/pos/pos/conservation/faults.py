@@ -17,14 +17,14 @@ from typing import Final
 from greenlane_tools.lab.processes import StartFailed, found_by
 from greenlane_tools.lab.relay import Cable
 from pos.children import ROOT
+from pos.conservation.contenders import Worker
+from pos.conservation.servers import SERVERS, File
 
 from .contenders import Contender
 from .merchant import Law
 from .publisher import Publisher
 from .servers import Server
 from .site import Site
-from .stores import SERVERS, File
-from .worker import Worker
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ from typing import Any, Final, Self
 from greenlane_tools.lab.processes import StartFailed, free_port
 from greenlane_tools.lab.relay import Relays
 from pos.children import Process
+from pos.conservation.contenders import Worker
+from pos.conservation.servers import KINDS, Store
 
 from .books import Entry, Letter, Merchant
 from .brokers import Broker, RabbitQueues, RedisQueues, SharedRabbitMQ
 from .contenders import Contender
 from .merchant import Law
 from .orders import ORDER, Setup
-from .stores import KINDS, Store
-from .worker import Worker
 
 _KINDS: Final = ("asked", "keyed")
 _WELL: Final = Law()

@@ -3,7 +3,6 @@
 - options, command: the command line
 - run: what is measured, in which order
 - turn: one worker's turn: its processes, the journal, what is left in the broker
-- stages: a slow merchant; as much as a worker does; a rate that it can carry
-- load: orders published in an open loop, or all beforehand
-- rows, verdicts, article: what is said of it
+- stages: a slow merchant; as much as a worker does; a rate that it can carry; how orders are published
+- results: rows, and what must be shown; article: the figures of the account
 """

@@ -14,11 +14,10 @@ from typing import Final, TextIO
 from greenlane_tools.lab import demo
 from greenlane_tools.lab.run.talk import LiveTalk
 from greenlane_tools.lab.written import prepared
+from pos.demo.results import rows_of, shown, verdicts_of
 
 from .options import ATTEMPTED, Options, parse
-from .rows import rows_of
 from .run import run
-from .verdicts import shown, verdicts_of
 
 SCHEMA: Final = "greenlane.demo-pos/1"
 _PACKAGES: Final = ("greenlane", "celery", "kombu", "amqp", "billiard", "gevent", "requests", "grpcio", "aiohttp")

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane_tools.lab.run.performed import in_turns
+from greenlane_tools.lab.run.rows import in_turns
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import written
 from pos.contenders import CONTENDERS
+from pos.demo.options import course
 from pos.site import Plan, Site
 
 from . import article
 from .options import Options
 from .stages import offered, saturated, slow
-from .trouble import course
 
 Json = dict[str, Any]
 #: What a call takes at a merchant that is well.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.processes import StartFailed, cpu_ns, pss_mb
 from pos.children import Process
 from pos.journal import TERMINAL, Entry, Event, Follower

@@ -25,8 +25,9 @@ from typing import Any
 
 from aiohttp import web
 
+from pos.merchants.conduct import Law, Turn
+
 from .conduct import Conduct
-from .law import Law, Turn
 from .names import ASK, PLACE
 
 
@@ -155,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--grpc-port", type=int, default=0, help="0 = none")
-    parser.add_argument("--law", type=json.loads, default={}, help="JSON; the rest is as in pos.merchants.law")
+    parser.add_argument("--law", type=json.loads, default={}, help="JSON; the rest is as in pos.merchants.conduct")
     given = parser.parse_args(argv)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(given.name, given.port, given.grpc_port, Law().changed(given.law)))

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from pos.conservation import options
+from pos.conservation import command as options
 from pos.conservation.brokers import SharedRabbitMQ
 from pos.conservation.cell import Cell, Outcome, Plan
-from pos.conservation.command import told
+from pos.conservation.command import sentence, table, told
 from pos.conservation.contenders import CONTENDERS
 from pos.conservation.faults import FAULTS
-from pos.conservation.page import sentence, table
 
 pytestmark = pytest.mark.timeout(300)
 #: A file that the rows of a soak are written to, as `--json` has them; no file when it is not set.

@@ -12,13 +12,11 @@ from greenlane.errors import SettingsError
 from greenlane_work.settings import WorkSettings
 from pos.demo import article
 from pos.demo.command import main
-from pos.demo.options import Options, parse
-from pos.demo.rows import rows_of
+from pos.demo.options import TROUBLES, Options, course, parse
+from pos.demo.results import MOST_FRAC, MOST_PARKED, rows_of, shown, verdicts_of
 from pos.demo.run import Result
 from pos.demo.stages import rate_per_s, waiting_most
-from pos.demo.trouble import TROUBLES, course
 from pos.demo.turn import Usage
-from pos.demo.verdicts import MOST_FRAC, MOST_PARKED, shown, verdicts_of
 
 USAGE = {"cpu_ns": 2 * 10**9, "wall_ns": 10 * 10**9, "pss_mb": 60.0, "processes": 1, "parked_most": None}
 

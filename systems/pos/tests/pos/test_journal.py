@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+
+from greenlane.errors import PlatformError
+from greenlane_tools.lab.processes import free_port
 from pos.backend.orders import Orders
+from pos.backend.publisher import NotTaken, Publisher
+from pos.broker import RabbitMQ
 from pos.journal import Entry, Event, Follower, Journal, ends
+from pos.surroundings import Surroundings
 
 S = 10**9
 
@@ -109,3 +117,24 @@ def test_only_so_many_orders_are_kept_and_events_come_in_their_order() -> None:
     assert [orders.known(str(number)) is not None for number in range(5)] == [False, False, True, True, True]
     assert orders.flow("taco", 0)["waiting"] == 3
     assert [order for _, _, order, *_ in orders.since(3)] == ["3", "4"] and orders.since(5) == orders.since(9) == []
+
+
+# --- What is said where no broker is, or where it does not answer.
+
+
+def test_a_machine_without_rabbitmq_is_told_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pos.broker.DEBIAN", tmp_path)
+    monkeypatch.setattr("shutil.which", lambda program, path: None)
+    with pytest.raises(PlatformError, match="start RabbitMQ: rabbitmq-server=None") as refused:
+        RabbitMQ(tmp_path).start()
+    assert "hint: apt-get install rabbitmq-server" in str(refused.value) and refused.value.exit_code == 2
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_not_there_has_not_taken_the_order(tmp_path: Path) -> None:
+    url = f"amqp://guest:guest@127.0.0.1:{free_port()}//"
+    publisher = Publisher(Surroundings(url, {"taco": "http://127.0.0.1:1"}, journal=str(tmp_path / "journal")))
+    with pytest.raises(NotTaken, match="refused"):
+        asyncio.run(publisher.publish("a", "taco"))
+    publisher.close()
+    assert (tmp_path / "journal").read_bytes() == b""

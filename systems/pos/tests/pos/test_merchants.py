@@ -8,8 +8,7 @@ from collections import Counter
 
 import pytest
 
-from pos.merchants.conduct import Conduct, Desk
-from pos.merchants.law import Law, Turn
+from pos.merchants.conduct import Conduct, Desk, Law, Turn
 
 AT_ONCE = Law(median_ms=0, p99_ms=0)
 

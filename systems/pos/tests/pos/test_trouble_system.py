@@ -12,7 +12,7 @@ import pytest
 from greenlane_work.limits import UpstreamRule
 from pos.contenders import CONTENDERS
 from pos.demo.command import main
-from pos.demo.verdicts import MOST_FRAC
+from pos.demo.results import MOST_FRAC
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 SLOTS = CONTENDERS["greenlane"].slots

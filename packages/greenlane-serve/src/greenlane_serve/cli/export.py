@@ -13,11 +13,9 @@ from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import SettingsError
 from greenlane_serve.export import envoy, haproxy, kubernetes, nginx
-from greenlane_serve.export.instances import Fleet, fleet_of
+from greenlane_serve.export.fleet import Fleet, fleet_of
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.worker.application import parts
-
-__all__ = ["COMMAND"]
 
 _TARGETS: Final = ("haproxy", "nginx", "envoy", "kubernetes")
 _FLAGS: Final = ("workers", "at_once", "health_path", "queue_s", "stop_s")

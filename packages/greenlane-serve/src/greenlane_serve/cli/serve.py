@@ -21,16 +21,13 @@ from greenlane.cli.output import Output
 from greenlane.cli.settings_flags import declare_settings, effective_settings
 from greenlane.errors import ServeError, SettingsError
 from greenlane.settings.refusal import elsewhere
-from greenlane_serve.account import account_of
 from greenlane_serve.cli.status import show
-from greenlane_serve.folders import with_control
+from greenlane_serve.folders import account_of, with_control
 from greenlane_serve.live import Live
 from greenlane_serve.processes import as_user
 from greenlane_serve.settings import ServeSettings
 from greenlane_serve.tree import Tree
 from greenlane_serve.worker.application import KINDS, parts
-
-__all__ = ["COMMAND", "Watch"]
 
 _FLAGS: Final = (
     "bind", "tls_bind", "tls_certificate", "tls_key", "trusted_proxies", "access_log", "workers", "at_once",

@@ -14,8 +14,6 @@ from greenlane.errors import ControlError
 from greenlane_serve.folders import control_of, folder_of
 from greenlane_serve.settings import ServeSettings
 
-__all__ = ["Services", "show"]
-
 GROUP_COLUMNS: Final = (
     *("group", "workers", "serving", "at_once", "in_progress", "waiting", "queue_ms", "requests", "requests_per_s"),
     *("refused", "retries", "why"),

@@ -1,6 +1,6 @@
 """The lanes of the settings for a fleet: what other programs read, made from the same layout as `greenlane serve`.
 
-instances          which servers there are, and what one front may give each
+fleet              which servers there are, what one front may give each, and what it makes of each setting
 haproxy            the file of a HAProxy before many `greenlane serve`: one queue, gates, priorities
 nginx              what nginx can do of it
 envoy              what Envoy can do of it

@@ -9,12 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from greenlane_serve.export.carried import refuse
-from greenlane_serve.export.instances import Fleet, Instance
+from greenlane_serve.export.fleet import Fleet, Instance, refuse
 from greenlane_serve.haproxy.requests import FORGEABLE, FORGEABLE_BEGUN, HEADERS_MOST
 from greenlane_serve.lanes import FrontLane, Match
-
-__all__ = ["bootstrap"]
 
 Node = dict[str, Any]
 _TYPES: Final = "type.googleapis.com/envoy.extensions"

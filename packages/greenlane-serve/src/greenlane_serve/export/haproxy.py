@@ -7,13 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from greenlane_serve.export.carried import refuse
-from greenlane_serve.export.instances import Fleet
+from greenlane_serve.export.fleet import Fleet, refuse
 from greenlane_serve.haproxy.configuration import configuration
 from greenlane_serve.haproxy.site import FrontServer, Site, word
 from greenlane_serve.trust import Trust, trust_of
-
-__all__ = ["text"]
 
 _HEAD: Final = """\
 # Written by `greenlane export haproxy`. Each server is a `greenlane serve`; {fronts}.

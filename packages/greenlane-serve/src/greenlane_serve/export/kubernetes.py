@@ -15,12 +15,10 @@ from typing import Any, Final
 
 from greenlane.errors import SettingsError
 from greenlane.settings import LANE_KEYS, Lane, settings_of
-from greenlane_serve.export.carried import refuse
+from greenlane_serve.export.fleet import refuse
 from greenlane_serve.export.routes import doubts, http_routes
 from greenlane_serve.lanes import SHARED, Layout, layout_of
 from greenlane_serve.settings import ServeSettings
-
-__all__ = ["Cluster", "documents", "doubtful", "pod_settings"]
 
 Node = dict[str, Any]
 _PORT: Final = 8000

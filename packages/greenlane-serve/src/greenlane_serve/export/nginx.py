@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from greenlane_serve.export.carried import refuse
-from greenlane_serve.export.instances import Fleet
+from greenlane_serve.export.fleet import Fleet, refuse
 from greenlane_serve.haproxy.requests import FORGEABLE, FORGEABLE_BEGUN
 from greenlane_serve.haproxy.site import milliseconds
 from greenlane_serve.lanes import FrontLane
 from greenlane_serve.trust import Trust, trust_of
-
-__all__ = ["text"]
 
 _HEAD: Final = """\
 # Written by `greenlane export nginx`: to be included in `http { … }`. Each server is a `greenlane serve`.
@@ -123,8 +120,6 @@ def _server(fleet: Fleet, trust: Trust, listen: str) -> str:
     ]
     if trust.client_connections:
         lines += [f"limit_conn greenlane {trust.client_connections};", "limit_conn_status 429;"]
-    if trust.half_closed:
-        lines.append("proxy_ignore_client_abort on;  # a client that has stopped sending may still read")
     headers = [
         "Host $http_host", "Connection $greenlane_connection", "Upgrade $greenlane_upgrade",
         "X-Forwarded-For $greenlane_for", "X-Forwarded-Proto $greenlane_proto", 'Forwarded ""', 'X-Greenlane-Lane ""',

@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 from greenlane.errors import SettingsError
 from greenlane_serve.lanes import FrontLane, Layout, Match
 
-__all__ = ["Clash", "Rule", "clashes", "doubts", "http_routes", "meet"]
-
 Node = dict[str, Any]
 # A match names one method.
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH")

@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from greenlane_serve.haproxy import hops, requests, routing
+from greenlane_serve.haproxy import requests, routing
 from greenlane_serve.haproxy.site import FrontServer, Site, milliseconds, section, word
 from greenlane_serve.trust import Trust
-
-__all__ = ["DOOR", "LIFE", "METRICS", "PUBLIC", "configuration"]
 
 #: The frontend that clients talk to.
 PUBLIC: Final = "public"
@@ -34,9 +32,9 @@ def configuration(site: Site) -> str:
     sections = [_global(site), _defaults(site), _public(site)]
     for lane in site.layout.lanes:
         if site.layout.gated(lane):
-            sections += [hops.gate(site, lane), hops.behind_gate(site, lane)]
-    sections += hops.due_sections(site)
-    sections += [hops.behind_gate_before(site, gate) for gate in site.gates_before]
+            sections += [routing.gate(site, lane), routing.behind_gate(site, lane)]
+    sections += routing.due_sections(site)
+    sections += [routing.behind_gate_before(site, gate) for gate in site.gates_before]
     sections += [_group(site, group) for group in site.layout.groups]
     if site.metrics_path or site.alive_path:
         sections.append(_metrics(site))
@@ -77,7 +75,7 @@ def _defaults(site: Site) -> list[str]:
         "timeout server 1h  # deadlines are the lanes'; a download may be silent for long",
         "timeout tunnel 1h",
         f"timeout queue {milliseconds(site.queue_s)}",
-        _gone(site),
+        "option abortonclose  # a client that has gone is not served from the queue; 3.3 changed the default",
         "option redispatch 1  # a worker that has just died: the next try goes to another",
         "retries 2  # a request that kills workers is sent to three, one that meets two deaths is answered",
         "retry-on conn-failure empty-response",
@@ -86,13 +84,6 @@ def _defaults(site: Site) -> list[str]:
         "option http-no-delay  # a small piece of a stream does not wait for the next one, up to 200 ms",
         f"http-error status 503 content-type text/plain string \"no worker in time\\n\" {retry}",
     ])  # fmt: skip
-
-
-def _gone(site: Site) -> str:
-    """Said either way: HAProxy's own default changed in 3.3."""
-    if site.trust.half_closed:
-        return "no option abortonclose  # a client that has stopped sending may still read"
-    return "option abortonclose  # a client that has gone is not served from the queue"
 
 
 def _silence(site: Site) -> str:
@@ -120,13 +111,13 @@ def _public(site: Site) -> list[str]:
         *_redirected(site.trust),
         *site.frontend_lines,
         *routing.choosing_lane(site.layout, site.folder),
-        f"{hops.ONCE}  # only what is safe is sent twice",
-        *hops.due_lines(site),
+        f"{routing.ONCE}  # only what is safe is sent twice",
+        *routing.due_lines(site),
     ]
     if not site.inner_binds:
         lines += _inner(site)
     tunnels = routing.using_sockets(site.layout) if site.trust.websockets else ()
-    used = [*hops.using_due(site), *routing.using_lanes(site.layout)]
+    used = [*routing.using_due(site), *routing.using_lanes(site.layout)]
     return section(f"frontend {PUBLIC}", [*lines, *tunnels, *used])
 
 

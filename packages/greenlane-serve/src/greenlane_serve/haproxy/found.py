@@ -12,8 +12,6 @@ from typing import Final
 
 from greenlane.errors import FrontError
 
-__all__ = ["OLDEST", "check", "found", "shown", "version"]
-
 #: Debian 12's. Older ones may do; none is tested.
 OLDEST: Final = (2, 6)
 _ANSWER_S: Final = 10.0

@@ -22,8 +22,6 @@ from greenlane_serve.haproxy.routing import FILE, twins
 from greenlane_serve.haproxy.runtime import RUNTIME_SOCKET, Runtime
 from greenlane_serve.processes import ChildProcess
 
-__all__ = ["Doorkeeper", "Haproxy", "Said", "news"]
-
 _READ_BYTES: Final = 65536
 # A line that is longer goes on in pieces.
 _LINE_BYTES: Final = 65536

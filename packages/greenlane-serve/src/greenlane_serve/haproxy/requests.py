@@ -19,26 +19,6 @@ from typing import Final
 from greenlane_serve.haproxy.site import word
 from greenlane_serve.trust import Trust
 
-__all__ = [
-    "FORGEABLE",
-    "FORGEABLE_BEGUN",
-    "HEADERS_MOST",
-    "RARE",
-    "SECURE",
-    "SOCKET",
-    "START",
-    "checking_lines",
-    "client_lines",
-    "clock_lines",
-    "connection_lines",
-    "first_lines",
-    "global_lines",
-    "log_lines",
-    "on_stderr",
-    "rare_line",
-    "target_lines",
-]
-
 #: Whether the client's own connection is TLS, as far as is known.
 SECURE: Final = "var(txn.secure)"
 #: When our first front had the request, in us since 1970; only where it is asked for.

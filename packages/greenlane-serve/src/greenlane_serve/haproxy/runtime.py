@@ -17,8 +17,6 @@ from typing import Final, NamedTuple
 
 from greenlane.errors import ServeError
 
-__all__ = ["RUNTIME_SOCKET", "Row", "Runtime", "Stream"]
-
 #: What a ServeError names when the socket does not answer.
 RUNTIME_SOCKET: Final = "runtime socket"
 

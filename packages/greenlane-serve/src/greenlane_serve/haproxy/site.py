@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from greenlane_serve.account import Account
+from greenlane_serve.folders import Account
 from greenlane_serve.lanes import Layout
 from greenlane_serve.trust import Trust
-
-__all__ = ["FrontServer", "Site", "milliseconds", "section", "word"]
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./:@%+=^-]+")
 

@@ -30,8 +30,6 @@ from greenlane_serve import folders
 from greenlane_serve.worker import application
 from greenlane_serve.worker.ledger import Ledger
 
-__all__ = ["end_with_parent"]
-
 #: The application cannot be loaded.
 UNLOADABLE: Final = 3
 # Without a configuration of the application's own it goes to stderr as it is.

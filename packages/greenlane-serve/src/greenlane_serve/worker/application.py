@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from greenlane.errors import SettingsError
 
-__all__ = ["KINDS", "kind_of", "load", "parts"]
-
 KINDS: Final = ("wsgi", "asgi")
 _ATTEMPT: Final = "load the application"
 

@@ -14,8 +14,6 @@ from typing import Any, Final
 
 from greenlane.hosts.pace import Pace
 
-__all__ = ["Asgi", "Bounds", "wsgi"]
-
 _TOO_LARGE: Final = (413, b"request body too large\n")
 _TOO_SLOW: Final = (408, b"request body too slow\n")
 

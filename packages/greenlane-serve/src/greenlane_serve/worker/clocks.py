@@ -21,8 +21,6 @@ from greenlane.probes.routes import shape
 from greenlane.threads import unpatched
 from greenlane_serve.worker.ledger import Ledger, RouteSums, Sums
 
-__all__ = ["Blocks", "Lateness", "SampledRequest", "Tally", "ThreadClocks", "stands_in_call"]
-
 #: Requests a second that are looked at closely, about; where there are fewer it is each.
 SAMPLES_PER_S: Final = 100
 # Routes that are counted separately; further ones count together. The native part knows as many.

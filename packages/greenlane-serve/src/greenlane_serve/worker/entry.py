@@ -17,8 +17,6 @@ from greenlane_serve.worker.bodies import Asgi, Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally
 from greenlane_serve.worker.loop_clocks import LoopClocks, name_of
 
-__all__ = ["Behind"]
-
 _recorder: Final = Recorder()
 _NOTHING: Final = b"0"
 _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})

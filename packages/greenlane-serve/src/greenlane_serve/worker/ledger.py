@@ -14,8 +14,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-__all__ = ["Ledger", "RouteSums", "Sums"]
-
 # Time of the last turn; time of the sums, their length, their checksum.
 _BEAT: Final = struct.Struct("<Q")
 _HEAD: Final = struct.Struct("<QII")

@@ -21,8 +21,6 @@ from greenlane.probes.patching import Patches
 from greenlane.probes.routes import shape
 from greenlane_serve.worker.clocks import IDLE_S, LOOK_S, Blocks, Lateness, SampledRequest, Tally
 
-__all__ = ["LoopClocks", "name_of"]
-
 _CURRENT: Final[ContextVar[_LoopSample | None]] = ContextVar("greenlane_sample", default=None)
 _blocks: Final = Blocks()
 

@@ -17,8 +17,6 @@ from greenlane_serve.worker.bodies import Bounds
 from greenlane_serve.worker.clocks import Lateness, Tally, ThreadClocks
 from greenlane_serve.worker.ledger import Ledger
 
-__all__ = ["serve"]
-
 # Longer than HAProxy keeps an idle connection: the side that decides when one ends is the one that sends requests.
 _KEEPALIVE_S: Final = 3600
 

@@ -1,18 +1,15 @@
 """The lab: how a service behaves as its work and its concurrency grow, measured (`greenlane lab`).
 
 processes     children on loopback: started, watched through /proc, ended; blocks of several
-interruption  Ctrl-C and SIGTERM end a run alike
-ending        how a demo or a measuring command ends
+ending        how a demo or a measuring command ends; Ctrl-C and SIGTERM end it alike
 arguments     what a demo is asked for: options as fields of a dataclass
-demo          what demos share: start and end, JSON, row fields, table cells
+demo          what demos share: start and end, JSON, row fields, tables and their cells
 written       what a measuring command leaves in a folder
-environment   the machine and the versions that a result belongs to
+environment   the machine, its speed, and the versions that a result belongs to
 samples       requests of a run as columns; how they are kept (Parquet)
-statistics    percentiles and intervals; Student's t
-resampling    a statistic of thousands of resamples at once
+statistics    percentiles and intervals; Student's t; a statistic of thousands of resamples at once
 differences   one side against another: difference, ratio, how likely by chance
 verdict       a claim against what was measured, with its interval over repetitions
-columns       a table for people
 relay         a TCP relay whose cable can be cut, slowed and watched
 listeners     listening sockets as the kernel lists them
 rabbitmq      what a RabbitMQ of one's own needs

@@ -20,11 +20,6 @@ from typing import Any, NoReturn
 from greenlane.errors import SettingsError
 from greenlane.settings.refusal import nearest
 
-__all__ = [
-    "Parser", "Values", "declare", "each_of", "number", "one_of", "options", "path", "read", "some_of", "switch",
-    "whole", "wholes", "words",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Values:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol, TextIO, TypeVar
@@ -18,8 +18,29 @@ from greenlane_tools.lab.verdict import Verdict
 from greenlane_tools.lab.written import written
 from greenlane_tools.page.quantities import amount, milliseconds, share
 
-__all__ = ["MOST_EXACT", "Json", "cell", "chosen", "environment", "finite", "left", "must_show", "percentiles", "run",
-           "shares"]  # fmt: skip
+# --- A table for people: a heading and a line a row, words to the left, numbers to the right.
+
+
+def columns(
+    rows: Sequence[Mapping[str, Any]], shown: Sequence[tuple[str, str]], cell: Callable[[str, Any], str]
+) -> str:
+    """The rows as text.
+
+    Args:
+        shown: heading and field of each column.
+        cell: how a field's value is written, by the field's name.
+    """
+    lines = [[title for title, _ in shown], *([cell(name, row[name]) for _, name in shown] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    words = [any(isinstance(row[name], str) for row in rows) for _, name in shown]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if is_word else text.rjust(width)
+            for text, width, is_word in zip(line, widths, words, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
 
 Json = dict[str, Any]
 #: p99.9 of fewer samples is noise.

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from greenlane_tools.lab.statistics import Interval, beyond, critical, error
 
-__all__ = ["Difference", "Scale", "Side", "adjusted", "difference", "needed"]
-
 Floats = NDArray[np.float64]
 
 #: An exponent above this is no longer a ratio.

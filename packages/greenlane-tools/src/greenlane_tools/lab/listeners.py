@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Listener", "held", "listening", "of_text"]
-
 _LISTEN: Final = "0A"
 _ACCEPTS: Final = 0x0001_0000
 _PROC: Final = Path("/proc")

@@ -20,27 +20,13 @@ from greenlane.cli.extra import install
 from greenlane.errors import PlatformError
 from greenlane_tools.lab.arguments import Parser, Values
 from greenlane_tools.lab.run.talk import LiveTalk
-from greenlane_tools.lab.scenario import catalogue, file
+from greenlane_tools.lab.scenario import catalogue
 from greenlane_tools.lab.scenario.catalogue import adapted
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.written import written
 
 if TYPE_CHECKING:
     from greenlane_tools.lab.run.runner import Result
-
-__all__ = [
-    "DEFAULT",
-    "LATE_S",
-    "MIXES",
-    "SCHEMA",
-    "Options",
-    "chosen",
-    "light_frac",
-    "main",
-    "parse",
-    "pricing",
-    "with_shares",
-]
 
 SCHEMA: Final = "greenlane.demo/1"
 #: A run that would start later than this past the expected end is left out, so that the whole ends when it said.
@@ -81,7 +67,7 @@ class Options:
 
 def pricing(mix: str = DEFAULT) -> Scenario:
     """The pricing scenario with the shares of a mix. Its name is the mix's, which its seeds begin with."""
-    scenario = file.read(catalogue.found("pricing"))
+    scenario = catalogue.read(catalogue.found("pricing"))
     return replace(with_shares(scenario, MIXES[mix]) if MIXES[mix] else scenario, name=mix)
 
 

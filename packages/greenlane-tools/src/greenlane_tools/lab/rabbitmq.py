@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DEBIAN", "READY", "Node"]
-
 #: Where Debian's package has the scripts without a wrapper: `rabbitmq_server-*/sbin`. Its own wrapper changes
 #: user and folder.
 DEBIAN: Final = Path("/usr/lib/rabbitmq/lib")

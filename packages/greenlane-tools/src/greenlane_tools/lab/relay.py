@@ -24,8 +24,6 @@ from typing import Any, Final, Self
 
 from greenlane_tools.lab.processes import free_port
 
-__all__ = ["Cable", "Relay", "Relays", "main"]
-
 _CHUNK_BYTES: Final = 1 << 16
 _BACKLOG: Final = 4096
 #: A call of a few chunks each way takes some 0.2 s longer.

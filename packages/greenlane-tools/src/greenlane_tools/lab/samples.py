@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["FAILED", "UNANSWERED", "Samples", "keep", "read"]
-
 # `status` of a request that has no HTTP status.
 FAILED: Final = 0  # refused, reset, or an answer that is not HTTP
 UNANSWERED: Final = -1  # no complete answer within the time-out, counted from the scheduled send

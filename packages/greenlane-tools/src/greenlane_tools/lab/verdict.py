@@ -11,8 +11,6 @@ from typing import TypeVar
 from greenlane_tools.lab.statistics import critical
 from greenlane_tools.page.quantities import amount
 
-__all__ = ["Interval", "Verdict", "alone", "difference", "ratio"]
-
 
 @dataclass(frozen=True)
 class Verdict:

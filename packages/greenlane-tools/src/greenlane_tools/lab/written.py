@@ -8,8 +8,6 @@ from pathlib import Path
 
 from greenlane.errors import SettingsError
 
-__all__ = ["made", "prepared", "trying", "written"]
-
 
 @contextlib.contextmanager
 def trying(folder: Path, attempted: str) -> Iterator[None]:

@@ -10,8 +10,6 @@ from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import duration
 from greenlane_tools.page.svg import label, line
 
-__all__ = ["Axis", "LinearAxis", "LogAxis", "grid", "round_step", "time_step_ns"]
-
 _TIME_STEPS_NS: Final = [base * unit for unit in (1, 10**3, 10**6) for base in (1, 2, 5, 10, 20, 50, 100, 200, 500)] + [
     int(seconds * 1e9) for seconds in (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600, 7200, 21600, 86400)
 ]

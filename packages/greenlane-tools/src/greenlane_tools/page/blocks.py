@@ -7,9 +7,6 @@ from typing import Final, NamedTuple
 
 from greenlane_tools.page.html import Html, element, joined, shown
 
-__all__ = ["Card", "Row", "cards", "code", "details", "figure", "figures", "legend", "note", "paragraph", "section"]
-__all__ += ["table", "tabs", "wide"]
-
 #: Tables longer than this get a field to search them with.
 _SEARCHABLE_ROWS: Final = 15
 

@@ -8,8 +8,6 @@ from typing import Final
 
 from greenlane_tools.page.html import Html, element, joined, shown
 
-__all__ = ["document"]
-
 _HERE: Final = Path(__file__).parent
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 

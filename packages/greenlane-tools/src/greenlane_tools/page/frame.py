@@ -13,8 +13,6 @@ from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import amount
 from greenlane_tools.page.svg import LETTER, label, line, path, rect
 
-__all__ = ["Frame", "Mark", "Scale", "apart", "framed", "tone"]
-
 Place = tuple[float, float]
 
 #: Colours that lines and points can have: classes s0 to s7.

@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterable
 from html import escape
 
-__all__ = ["Html", "element", "joined", "json_script", "shown"]
-
 
 class Html(str):
     """Text that is HTML already. Formatting gives a plain `str` again, which would be escaped: wrap results again."""

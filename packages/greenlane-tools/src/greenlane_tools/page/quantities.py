@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["amount", "count", "duration", "factor", "milliseconds", "share"]
-
 
 def duration(ns: float) -> str:
     """A time in ns: "5.19 s", "110 ms", "2.5 ms", "40 us", "0"."""

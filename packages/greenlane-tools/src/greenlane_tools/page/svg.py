@@ -7,8 +7,6 @@ from typing import Final
 
 from greenlane_tools.page.html import Html, element, joined, shown
 
-__all__ = ["LETTER", "circle", "drawing", "fitted", "group", "label", "line", "path", "rect"]
-
 #: Mean width of a letter of the 12 px text that charts use; names are cut by it.
 LETTER: Final = 6.9
 

@@ -18,17 +18,14 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import milliseconds
-from greenlane_tools.plan.band import Band, bands, surely_better
+from greenlane_tools.plan.band import Band, bands, full_load, surely_better, with_cliff
 from greenlane_tools.plan.candidates import Room, candidates, hanging, needed_processes
-from greenlane_tools.plan.cliff import full_load, with_cliff
-from greenlane_tools.plan.goal import Goal, level_said
+from greenlane_tools.plan.goal import Goal, Seen, enough, level_said, needed, seen
 from greenlane_tools.plan.options import JOBS, Candidate, CellRuns, Option, Told
-from greenlane_tools.plan.profile import Profile, Route
-from greenlane_tools.plan.seen import Seen, enough, needed, seen
+from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.route import Route
 from greenlane_tools.plan.set_up import SetUp, present
 from greenlane_tools.report.verdict import Verdict
-
-__all__ = ["EDGE_TIMES", "Advice", "AdviceVerdict", "advised"]
 
 #: A set-up that breaks below this load is at the edge already: the next dearer one is looked at.
 EDGE_TIMES: Final = 1.1

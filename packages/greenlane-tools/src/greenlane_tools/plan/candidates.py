@@ -15,17 +15,11 @@ from typing import Final
 
 from greenlane.settings import Settings
 from greenlane_tools.plan import slots
-from greenlane_tools.plan.costs import costs_of
 from greenlane_tools.plan.goal import Goal
 from greenlane_tools.plan.options import Candidate
-from greenlane_tools.plan.profile import LOOPS, Profile, Route, weighted
-from greenlane_tools.plan.route import NOBODY
-from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp, SetUpLane
-
-__all__ = [
-    "HANG_MS", "Room", "candidates", "hanging", "heavy_routes", "lane_routes",
-    "needed_processes", "upstream_rates",
-]  # fmt: skip
+from greenlane_tools.plan.profile import LOOPS, Profile
+from greenlane_tools.plan.route import NOBODY, Route, weighted
+from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp, SetUpLane, costs_of
 
 #: Of a process's CPU that a plan uses at most.
 _BUSY: Final = 0.97

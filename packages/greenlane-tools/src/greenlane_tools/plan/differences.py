@@ -19,21 +19,10 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import factor, milliseconds
-from greenlane_tools.plan.cliff import full_load
-from greenlane_tools.plan.profile import LOOPS, Profile, Route
+from greenlane_tools.plan.band import full_load
+from greenlane_tools.plan.profile import LOOPS, Profile
+from greenlane_tools.plan.route import Route
 from greenlane_tools.plan.set_up import SetUp
-
-__all__ = [
-    "COLUMNS",
-    "NOISE_FRAC",
-    "ProfileComparison",
-    "ProfileDifference",
-    "Measure",
-    "answers",
-    "compared",
-    "rows_of",
-    "table_of",
-]
 
 #: Differences of CPU below this are what a machine does by itself from day to day. Arbitrary.
 NOISE_FRAC: Final = 0.03

@@ -12,8 +12,6 @@ from typing import Final
 from greenlane.errors import PlanError
 from greenlane.settings.refusal import nearest
 
-__all__ = ["Fields"]
-
 _MOST_SHOWN: Final = 60
 
 

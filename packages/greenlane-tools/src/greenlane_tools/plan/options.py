@@ -12,8 +12,6 @@ from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.set_up import SetUp
 from greenlane_tools.plan.simulation import Simulated, SimulationCell, simulate_cells
 
-__all__ = ["JOBS", "Candidate", "Judged", "Option", "Predicted", "CellRuns", "Told", "cell_of", "predicted"]
-
 #: Requests in progress at the end of a run, for each process, from which on it was filling up and never settled.
 _FILLING: Final = 2_000
 _FULL_FRAC: Final = 0.995

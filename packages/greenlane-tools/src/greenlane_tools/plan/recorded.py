@@ -20,19 +20,24 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane_tools.page.quantities import amount, count, share
-from greenlane_tools.plan.measured import Measured
-from greenlane_tools.plan.profile import LOOPS, Arrivals, Mean, Profile, Route
-from greenlane_tools.plan.recorded_host import core_speed, host_of, off_s, overhead_ms, seen_s, slots_of, spread
+from greenlane_tools.plan.profile import LOOPS, Arrivals, Measured, Profile
+from greenlane_tools.plan.recorded_host import (
+    core_speed,
+    host_of,
+    off_s,
+    overhead_ms,
+    seen_s,
+    slots_of,
+    spread,
+    unlocked_fracs,
+)
 from greenlane_tools.plan.recorded_steps import Life, Upstreams, shortened, steps_of
-from greenlane_tools.plan.route import Kind, Step
+from greenlane_tools.plan.route import Kind, Mean, Route, Step
 from greenlane_tools.plan.route import Sequence as Sampled
-from greenlane_tools.plan.unlocked import unlocked_fracs
 from greenlane_tools.reader.rows import Job
 from greenlane_tools.report.subject import RecordedRows
 from greenlane_tools.report.uncut import interval_ns
 from greenlane_tools.report.workers import Load, balance_of, load_of
-
-__all__ = ["kept", "profile_of_recording"]
 
 #: Sequences of a route that are kept. With 256 the p99 of one phase still rests on several.
 _MOST_SEQUENCES: Final = 256

@@ -16,8 +16,6 @@ from typing import Final
 from greenlane_tools.plan.route import NOBODY, Kind, Step, joined
 from greenlane_tools.reader.rows import Call, Held, Segment
 
-__all__ = ["Life", "Named", "RouteUpstreams", "Upstreams", "shortened", "steps_of"]
-
 #: What a moment counts as; the first that is there.
 _RANK: Final[Mapping[str, int]] = {"cpu": 0, "io": 1, "wait": 2}
 #: After these others had the CPU because the request gave way; after the other kinds it was taken away.

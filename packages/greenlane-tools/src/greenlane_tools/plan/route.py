@@ -9,22 +9,6 @@ from typing import Final, Literal
 
 from greenlane_tools.plan.fields import Fields
 
-__all__ = [
-    "KINDS",
-    "NOBODY",
-    "Kind",
-    "Mean",
-    "Route",
-    "Sequence",
-    "Step",
-    "joined",
-    "rounded",
-    "route_json",
-    "route_of",
-    "simulated_route",
-    "weighted",
-]
-
 #: cpu: it computes and needs the GIL or the loop. free: it computes without the GIL. io: it is blocked until what it
 #: waits for is there. held: I/O that blocks its whole loop (a driver that gevent does not patch); on threads like io.
 Kind = Literal["cpu", "io", "free", "held"]

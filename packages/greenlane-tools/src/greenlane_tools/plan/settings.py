@@ -20,8 +20,6 @@ from greenlane_tools.plan.advice import Advice, AdviceVerdict
 from greenlane_tools.plan.options import Option
 from greenlane_tools.plan.set_up import CONNECTIONS, THREADS, SetUp
 
-__all__ = ["checked", "command_of", "settings_of", "writable"]
-
 _WIDTH: Final = 118
 #: Deadlines that a comment names; the others are counted.
 _NAMED: Final = 3

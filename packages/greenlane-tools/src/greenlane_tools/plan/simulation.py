@@ -43,8 +43,6 @@ from greenlane.policy.shed import ShedRule
 from greenlane_serve.settings import AtOnceRule, ServeSettings
 from greenlane_tools import _native
 
-__all__ = ["CAUSES", "SimulationCell", "Simulated", "SimulatedRoute", "rules", "simulate", "simulate_cells"]
-
 #: What a request waits for; see `SimulatedRoute.waits_ms`.
 CAUSES: Final = ("queue", "cpu", "permit", "upstream", "placed")
 #: Requests of a cell by default: p99 at 0.9 of the capacity is then good to about 5 %.

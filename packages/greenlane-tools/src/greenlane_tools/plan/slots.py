@@ -14,8 +14,6 @@ from typing import Final
 
 from greenlane.errors import PlanError
 
-__all__ = ["Slots", "bulkhead", "slots", "waits_frac"]
-
 #: An order may wait for a slot, in the mean, this share of the time that it holds one. Arbitrary: little beside what
 #: orders differ by themselves, and some tens of slots are then within a tenth of Little's law.
 WAIT_FRAC: Final = 0.1

@@ -17,12 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from greenlane.errors import PlanError
-from greenlane_tools.plan.profile import Profile, Route, told_dispersion
+from greenlane_tools.plan.profile import Profile, told_dispersion
+from greenlane_tools.plan.route import Route, Step, joined
 from greenlane_tools.plan.route import Sequence as Steps
-from greenlane_tools.plan.route import Step, joined
 from greenlane_tools.plan.set_up import SetUp, SetUpLane
-
-__all__ = ["Change", "applied", "asked"]
 
 _COMPUTES: Final = frozenset({"cpu", "free"})
 _TIMES: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*x", re.IGNORECASE)

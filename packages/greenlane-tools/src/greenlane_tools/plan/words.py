@@ -8,15 +8,11 @@ from typing import Final
 
 from greenlane_tools.page.quantities import amount, milliseconds
 from greenlane_tools.plan.advice import Advice, AdviceVerdict
-from greenlane_tools.plan.band import Band
-from greenlane_tools.plan.cliff import full_load
-from greenlane_tools.plan.goal import Goal, level_said
-from greenlane_tools.plan.measured import LEVELS, carried
+from greenlane_tools.plan.band import Band, full_load
+from greenlane_tools.plan.goal import Goal, level_said, per_cent
 from greenlane_tools.plan.options import Judged, Option
-from greenlane_tools.plan.seen import per_cent
+from greenlane_tools.plan.profile import LEVELS, carried
 from greenlane_tools.report.verdict import Verdict
-
-__all__ = ["COLUMNS", "answers", "breaks_said", "rows_of", "table_of", "way_said"]
 
 Row = dict[str, object]
 

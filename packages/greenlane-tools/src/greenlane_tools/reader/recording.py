@@ -30,8 +30,6 @@ from greenlane_tools.reader.rows import (
 )
 from greenlane_tools.reader.window import Chosen, Window
 
-__all__ = ["SUFFIX", "Recording", "open_recording"]
-
 #: The whole recording.
 ALL: Final = Window()
 #: Of the files that make up a recording.

@@ -8,11 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = [
-    *("Blame", "Call", "Cost", "Held", "Job", "Look", "Own", "Process", "Resource", "ResourceHolder"),
-    *("ResourceVictim", "Sample", "Segment", "Stack", "Turns", "Unfinished"),
-]
-
 
 class Process(NamedTuple):
     """One process of the recording."""

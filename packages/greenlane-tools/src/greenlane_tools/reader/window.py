@@ -12,8 +12,6 @@ from typing import Final
 
 from greenlane.errors import RecordingError, SettingsError
 
-__all__ = ["Chosen", "Window", "duration_s", "moment_of"]
-
 #: Of a chunk's header: magic, length of the header, base of its times, length of the payload.
 _HEADER: Final = struct.Struct("<4s2xH16xQI")
 _MAGIC: Final = b"\x89GLR"

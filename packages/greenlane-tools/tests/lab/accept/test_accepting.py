@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from greenlane_tools.lab.accept.contenders import SERVERS, Contender, limited
-from greenlane_tools.lab.accept.environments import Environment
-from greenlane_tools.lab.accept.measuring import Accepting, Amounts, accepting, limit
-from greenlane_tools.lab.accept.serving import NotServing, served
+from greenlane_tools.lab.accept.contenders import SERVERS, Contender, Environment, limited
+from greenlane_tools.lab.accept.measuring import Accepting, Amounts, NotServing, accepting, limit, served
 from greenlane_tools.lab.doctor.subject import this_kernel
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]

@@ -11,8 +11,6 @@ import numpy as np
 
 from greenlane_tools.lab.samples import Samples, keep
 
-__all__ = ["ENVIRONMENT", "Made", "requests", "write"]
-
 ENVIRONMENT = {"kernel": "6.1", "cores": 2, "load_average_1min": 0.1, "versions": {"flask": "3.1"}}
 _SCENARIO = '[[class]]\nname = "light"\ndeadline_ms = 200\n[[class]]\nname = "heavy"\n'
 

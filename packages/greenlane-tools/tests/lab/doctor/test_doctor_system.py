@@ -12,10 +12,8 @@ from typing import Any
 import pytest
 
 from greenlane.errors import SettingsError
-from greenlane_tools.lab.accept.contenders import SERVERS, Contender
-from greenlane_tools.lab.accept.environments import Environment
-from greenlane_tools.lab.accept.measuring import Amounts, accepting
-from greenlane_tools.lab.accept.serving import served
+from greenlane_tools.lab.accept.contenders import SERVERS, Contender, Environment
+from greenlane_tools.lab.accept.measuring import Amounts, accepting, served
 from greenlane_tools.lab.doctor.command import Parsed, ask
 from greenlane_tools.lab.doctor.examining import examined
 from greenlane_tools.lab.doctor.live import look

@@ -15,8 +15,6 @@ import sys
 import time
 from typing import Final
 
-__all__ = ["serve"]
-
 _ANSWER: Final = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 _READ_BYTES: Final = 1 << 16
 

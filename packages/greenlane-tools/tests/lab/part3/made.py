@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from greenlane_tools.lab.part3.cells import Cell
-from greenlane_tools.lab.part3.run import Request, Run
+from greenlane_tools.lab.part3.cells import Cell, Request, Run
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape
 
 BEGAN_NS = 5_000_000_000

@@ -9,14 +9,14 @@ import xml.dom.minidom
 import pytest
 from tests.lab.part3.made import CELL, REQUESTS, SHAPE, made_run
 
-from greenlane_tools.lab.part3 import charts, shown
 from greenlane_tools.lab.part3 import options as command
+from greenlane_tools.lab.part3 import shown
 from greenlane_tools.lab.part3.cells import Cell, with_baselines
-from greenlane_tools.lab.part3.charts import hidden, lines, picture
 from greenlane_tools.lab.part3.perform import result_of
 from greenlane_tools.lab.part3.presets import PRESETS, cells_of
 from greenlane_tools.lab.part3.rows import latencies_ms, little, longest, rows_of
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Shape, missing
+from greenlane_tools.lab.part3.shown import hidden, lines, picture
 from tests.reference import queueing
 
 FIELDS = ["contender", "green_threads", "requests", "set_cpu_ms", "set_network_ms", "calls", "done_per_s", "speedup"]
@@ -173,7 +173,7 @@ def test_the_page_shows_every_part_and_escapes_nothing_twice() -> None:
 
 def test_a_chart_is_a_picture_by_itself() -> None:
     rows = rows_of({CELL: [made_run()]})
-    for chart in (charts.latency_curves(rows, SHAPE), charts.lanes(made_run(), 2)):
+    for chart in (shown.latency_curves(rows, SHAPE), shown.lanes(made_run(), 2)):
         document = xml.dom.minidom.parseString(picture(chart)._repr_svg_())
         assert document.documentElement.getAttribute("xmlns") == "http://www.w3.org/2000/svg"
         assert "var(--ink)" in document.getElementsByTagName("style")[0].firstChild.data

@@ -14,8 +14,8 @@ import pytest
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.part3 import cells, rows
+from greenlane_tools.lab.part3.cells import run
 from greenlane_tools.lab.part3.rows import little
-from greenlane_tools.lab.part3.run import run
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape, missing
 
 HERE = [pytest.param(runtime, id=name) for name, runtime in RUNTIMES.items() if not missing(runtime)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from greenlane_tools.lab.placement.cells import Cell
+from greenlane_tools.lab.placement.cells import Cell, Run
 from greenlane_tools.lab.placement.contenders import CONTENDERS, IDLE
 from greenlane_tools.lab.placement.functions import FUNCTIONS
 from greenlane_tools.lab.placement.programs.job import Result
-from greenlane_tools.lab.placement.run import Run
 
 
 def cell(function: str, contender: str, callers: int = 4, missing: str = "") -> Cell:

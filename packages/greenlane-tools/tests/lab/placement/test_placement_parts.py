@@ -12,12 +12,11 @@ from tests.lab.placement.made import cell, run
 
 from greenlane.cli.main import main
 from greenlane.cli.output import Output
-from greenlane_tools.lab.placement import cells, contenders, functions, rows, verdicts, work
+from greenlane_tools.lab.placement import cells, contenders, functions, perform, work
+from greenlane_tools.lab.placement.cells import Run
 from greenlane_tools.lab.placement.perform import shown
 from greenlane_tools.lab.placement.programs import places
-from greenlane_tools.lab.placement.programs.crossing import crossing_bytes
-from greenlane_tools.lab.placement.programs.ours import PLACEMENTS
-from greenlane_tools.lab.placement.run import Run
+from greenlane_tools.lab.placement.programs.result import PLACEMENTS, crossing_bytes
 
 
 def test_items_are_3000_rows_of_50_fields_and_60_features_come_of_each() -> None:
@@ -92,7 +91,7 @@ def test_rows_pool_repetitions_and_say_what_is_missing() -> None:
         cell("python", "ray", missing="ray is not installed"): [],
         cell("python", "loky"): [Run(run([]).result, "it took too long", 0.5)],
     }
-    idle, thread, ray, loky = rows.rows_of(measured)
+    idle, thread, ray, loky = cells.rows_of(measured)
     assert (idle["function"], idle["p50_ms"], idle["heartbeat_p99_ms"]) == ("", None, 1.0)
     assert (thread["p50_ms"], thread["p99_ms"], thread["samples"], thread["errors"]) == (20, 40, 4, 1)
     assert (thread["heartbeat_p99_ms"], thread["heartbeat_added_p99_ms"]) == (3.0, 2.0)
@@ -102,10 +101,10 @@ def test_rows_pool_repetitions_and_say_what_is_missing() -> None:
     assert (loky["missing"], loky["others_cores"]) == ("it took too long", 0.5)
 
 
-def _judged(**medians_ms: float) -> list[verdicts.Verdict]:
+def _judged(**medians_ms: float) -> list[perform.Verdict]:
     measured = {cell("", "idle"): [run([], [0.5])]}
     measured |= {cell("python", name): [run([ms] * 3, [1.0])] for name, ms in medians_ms.items()}
-    return verdicts.verdicts_of(measured)
+    return perform.verdicts_of(measured)
 
 
 def test_ours_is_held_against_the_best_fixed_placement() -> None:
@@ -126,7 +125,7 @@ def test_repetitions_give_an_interval_and_one_gives_none() -> None:
     (alone,) = _judged(thread=100)
     assert math.isnan(alone.low) and "[" not in alone.said()
     idle, thread = ([run([9], [late]) for late in lates] for lates in ((0.1, 0.1, 0.1), (1.0, 1.2, 1.1)))
-    (added,) = verdicts.verdicts_of({cell("", "idle"): idle, cell("sleep", "thread"): thread})
+    (added,) = perform.verdicts_of({cell("", "idle"): idle, cell("sleep", "thread"): thread})
     assert added.low < 1.0 < added.high < 5 and added.word == "holds"
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from greenlane_tools.lab import processes
+from greenlane_tools.lab.placement.cells import run
 from greenlane_tools.lab.placement.contenders import CONTENDERS, IDLE, lacking
 from greenlane_tools.lab.placement.programs.job import Job
-from greenlane_tools.lab.placement.run import run
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,9 @@ from tests.lab.made import PRICING, scenario
 
 from greenlane_tools.lab.load.schedule import schedule
 from greenlane_tools.lab.run.pacing import arrivals_of, plan_of, rates_per_s, warm_up_plan
-from greenlane_tools.lab.run.performed import Turn, turns
+from greenlane_tools.lab.run.rows import Turn, turns
 from greenlane_tools.lab.scenario.catalogue import adapted
-from greenlane_tools.lab.scenario.parts import Fault, Phase
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.parts import Fault, Phase, RequestClass
 from greenlane_tools.lab.scenario.scenario import Level
 
 COSTS = {one.name: 4.0 for one in PRICING.classes}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
-from tests.lab.made import PRICING, run, sample, scenario
+from tests.lab.made import PRICING, Sample, run, sample, scenario
 
+from greenlane_tools.lab.run import contrast
 from greenlane_tools.lab.run import rows as lab_rows
-from greenlane_tools.lab.run.performed import Closed, Run
-from greenlane_tools.lab.run.rows import Row, find
+from greenlane_tools.lab.run.judged import conclusion
+from greenlane_tools.lab.run.rows import Closed, Row, Run, find
+from greenlane_tools.lab.run.tables import laws, paid, payers_table
 from greenlane_tools.lab.samples import UNANSWERED
 from greenlane_tools.lab.scenario.parts import Phase
 from greenlane_tools.lab.scenario.scenario import Level
@@ -117,3 +120,96 @@ def test_a_closed_loop_tool_is_a_row_of_its_own_stage_with_the_median_of_its_rep
     row = find(pooled(runs), "greenlane", "bikes", Level(0.9), stage="ab")
     assert row is not None
     assert (row.p99_ms, row.samples, row.cpu_ms_per_job, row.done_per_s) == (9.0, 3_000, None, 125.0)
+
+
+# --- Who pays is said for every class, against plain threads and the best stock server.
+
+
+def answers(bikes_ms: float, quote_ms: float) -> list[Sample]:
+    pair = [sample(bikes_ms), sample(quote_ms, "quote")]
+    return pair * 600
+
+
+RUNS = [
+    run(answers(400.0, 100.0), "gthread-64"),
+    run(answers(500.0, 80.0), "gevent"),
+    run(answers(10.0, 10.0), "dedicated"),  # It has a process more, and is no measure.
+    run(answers(320.0, 150.0), "greenlane"),
+]
+
+
+def test_every_class_has_a_ratio_to_threads_and_to_the_best_stock_server() -> None:
+    found = {
+        (one.endpoint, one.quantile): (one.to_threads, one.to_best)
+        for one in paid(PRICING, lab_rows.pooled(PRICING, RUNS))
+    }
+    assert found["bikes", "p99"] == (0.8, 0.8)
+    assert found["quote", "p50"] == (1.5, 1.875)
+
+
+def test_the_last_line_names_who_pays_most() -> None:
+    rows = lab_rows.pooled(PRICING, RUNS)
+    said = conclusion(PRICING, rows)
+    assert said.endswith("Who pays most: quote, p50 at 0.9: 1.50 of gthread-64's, 1.88 of the best stock server's.")
+    assert "1.50 / 1.88" in payers_table(PRICING, rows)
+
+
+def test_without_threads_there_is_nothing_to_compare() -> None:
+    rows = lab_rows.pooled(PRICING, RUNS[2:])
+    assert payers_table(PRICING, rows) == "" and "Who pays" not in conclusion(PRICING, rows)
+
+
+def test_what_any_order_would_take_is_said_beside_what_ours_takes() -> None:
+    shares = {"bikes": 0.2, "quote": 0.8}
+    classes = tuple(replace(one, cpu_share_frac=shares.get(one.name, 0.0)) for one in PRICING.classes)
+    scenario = replace(PRICING, classes=tuple(one for one in classes if one.cpu_share_frac))
+    assert laws(scenario, lab_rows.pooled(scenario, RUNS)) == [  # 0.2 x 80 ms of 0.8 x 100 ms
+        "ideal order at 0.9: for what the light classes gain the others' mean is 1.20 of gthread-64's "
+        "(conservation law); it is 1.50"
+    ]
+    assert laws(scenario, lab_rows.pooled(scenario, RUNS[2:])) == []
+
+
+# --- What closed-loop tools print is read; one that prints otherwise is left out rather than misread.
+
+
+AB = """
+Concurrency Level:      2
+Complete requests:      1313
+Failed requests:        3
+   (Connect: 0, Receive: 0, Length: 3, Exceptions: 0)
+
+Percentage of the requests served within a certain time (ms)
+  50%      5
+  66%      5
+  95%     10
+  98%     13
+  99%     20
+ 100%   1008 (longest request)
+"""
+WRK = """
+Running 8s test @ http://127.0.0.1:21987/
+  Latency Distribution
+     50%    5.17ms
+     75%    5.23ms
+     90%  108.03ms
+     99%    1.02s
+  2665 requests in 8.01s, 104.10KB read
+  Socket errors: connect 1, read 2, write 0, timeout 4
+Requests/sec:    332.76
+"""
+
+
+def test_ab_is_read() -> None:
+    assert contrast._ab("ab", AB, 8.0) == Closed("ab", 8.0, 1313, 3, 5.0, 10.0, 20.0)
+
+
+def test_wrk_is_read_with_its_units_and_has_no_p95() -> None:
+    assert contrast._wrk("wrk", WRK, 8.0) == Closed("wrk", 8.0, 2665, 7, 5.17, None, pytest.approx(1020.0))
+
+
+@pytest.mark.parametrize("read", [contrast._ab, contrast._wrk])
+def test_something_else_is_an_error_that_the_caller_meets(read: object) -> None:
+    assert callable(read)
+    with pytest.raises((TypeError, KeyError)):
+        read("tool", "something else", 8.0)

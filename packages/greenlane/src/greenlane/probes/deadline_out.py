@@ -23,23 +23,17 @@ from greenlane.probes.patching import Patches, Place
 __all__ = ["install", "uninstall"]
 
 DEADLINE_HEADER: Final = "x-envoy-expected-rq-timeout-ms"
+_NAME: Final = DEADLINE_HEADER.encode("ascii")
 
 
-def install(header_name: str = DEADLINE_HEADER) -> None:
-    """Send the remaining milliseconds as `header_name` with each request from now on; a second call renames it."""
-    _header.name = header_name
-    _header.lower = header_name.lower().encode("ascii")
+def install() -> None:
+    """Send the remaining milliseconds as `DEADLINE_HEADER` with each request from now on. Idempotent."""
     _patches.install()
 
 
 def uninstall() -> None:
     """Send requests as they are again. Idempotent."""
     _patches.uninstall()
-
-
-class _Header:
-    name: str = DEADLINE_HEADER
-    lower: bytes = DEADLINE_HEADER.encode("ascii")
 
 
 def _http_client(patches: Patches, module: ModuleType) -> None:
@@ -61,23 +55,23 @@ def _endheaders(original: Callable[..., Any], silent: list[bool]) -> Callable[..
             remaining_ms = deadline.remaining_ms()
             # `_buffer`: the request line and the header lines so far, as bytes.
             if remaining_ms is not None and not any(map(_is_ours, getattr(self, "_buffer", ()))):
-                self.putheader(_header.name, str(max(remaining_ms, 1)))
+                self.putheader(DEADLINE_HEADER, str(max(remaining_ms, 1)))
         return original(self, message_body, encode_chunked=encode_chunked)
 
     return endheaders
 
 
 def _is_ours(line: bytes) -> bool:
-    return line.partition(b":")[0].lower() == _header.lower
+    return line.partition(b":")[0].lower() == _NAME
 
 
 def _handle_request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., Any]:
     def handle_request(self: Any, request: Any) -> Any:
         if not silent:
             remaining_ms = deadline.remaining_ms()
-            if remaining_ms is not None and all(name.lower() != _header.lower for name, _ in request.headers):
+            if remaining_ms is not None and all(name.lower() != _NAME for name, _ in request.headers):
                 value = str(max(remaining_ms, 1)).encode("ascii")
-                request.headers = [*request.headers, (_header.name.encode("ascii"), value)]
+                request.headers = [*request.headers, (_NAME, value)]
         return original(self, request)
 
     return handle_request
@@ -89,8 +83,8 @@ def _request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
         if remaining_ms is not None:
             given = options.get("headers") or ()
             pairs = list(given.items() if hasattr(given, "items") else given)
-            if all(str(name).lower() != _header.name.lower() for name, _ in (*pairs, *self.headers.items())):
-                options["headers"] = [*pairs, (_header.name, str(max(remaining_ms, 1)))]
+            if all(str(name).lower() != DEADLINE_HEADER for name, _ in (*pairs, *self.headers.items())):
+                options["headers"] = [*pairs, (DEADLINE_HEADER, str(max(remaining_ms, 1)))]
         return original(self, method, url, **options)
 
     return request
@@ -98,5 +92,4 @@ def _request(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
 
 _PLAN: Final[dict[str, Place]] = {"http.client": _http_client, "httpcore": _httpcore, "aiohttp.client": _aiohttp}
 
-_header: Final = _Header()
 _patches: Final = Patches(_PLAN)

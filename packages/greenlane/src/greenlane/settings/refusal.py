@@ -33,7 +33,7 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
         bind workers at_once queue_s stop_s boot_s
         replace_stuck user max_requests max_memory_mb root_path log_level
         trusted_proxies target_max_bytes head_max_bytes
-        body_max_mb body_first client_connections half_closed websockets tls_bind tls_certificate tls_key
+        body_max_mb body_first client_connections websockets tls_bind tls_certificate tls_key
         tls_min_version tls_redirect metrics_bind alive_path access_log access_log_format request_id_header
         """.split()
     ),
@@ -94,6 +94,9 @@ REMOVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("quantile", "margin", "learn_after"), f"{_LEFT_OUT}pin a route by `weight` of its lane instead"),
     **dict.fromkeys(("wait_max_ms", "share_ms", "max_routes", "max_phases", "cluster_queue"), _CONSTANT),
     "process_queue": _CONSTANT,
+    "half_closed": f"{_LEFT_OUT}a client that has closed its sending side counts as gone",
+    "cluster_cpus": f"{_LEFT_OUT}Ray reserves one CPU for each worker",
+    "deadline_out_header": f"{_LEFT_OUT}it is x-envoy-expected-rq-timeout-ms, which Envoy and our hosts read",
     "auto_placements": "set `placement = thread` to keep all placed functions in this process",
     "explore_ms": f"{_LEFT_OUT}three measured calls decide",
     "arena_mb": f"{_LEFT_OUT}shared memory grows with what is sent",

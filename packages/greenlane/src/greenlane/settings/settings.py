@@ -102,10 +102,6 @@ class Settings:
         8, "Most workers (Ray actors) of one process; they start when needed and end after 60 s without work.",
         low=1, high=10_000, reason="Arbitrary; modest on a shared cluster.",
     )  # fmt: skip
-    cluster_cpus: float = declare(
-        1.0, "CPUs that Ray reserves for each worker.",
-        low=0, high=1024, reason="A call computes on one core unless its function has threads.",
-    )  # fmt: skip
 
     # Deadlines in and out.
 
@@ -115,12 +111,8 @@ class Settings:
         pattern=HEADER, reason="Envoy and gRPC clients send these already.",
     )  # fmt: skip
     deadline_out: bool = declare(
-        True, "Send the remaining time to upstreams.",
+        True, "Send the remaining time to upstreams, in `x-envoy-expected-rq-timeout-ms`.",
         reason="An upstream that knows the deadline can refuse work that would be late.",
-    )  # fmt: skip
-    deadline_out_header: str = declare(
-        "x-envoy-expected-rq-timeout-ms", "Header that carries the remaining time, in ms.",
-        pattern=HEADER, reason="Envoy and Greenlane's own hosts read it.",
     )  # fmt: skip
     deadline_cancel: bool = declare(
         False, "Blocking socket calls of a job past its deadline raise DeadlineExceeded (a TimeoutError).",

@@ -103,7 +103,6 @@ def _cluster(settings: Settings) -> Executor:
     options = ClusterOptions(
         address=settings.cluster_address,
         workers=settings.cluster_workers,
-        num_cpus=settings.cluster_cpus,
     )
     return RayExecutor(options)
 

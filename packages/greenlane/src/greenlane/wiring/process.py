@@ -77,7 +77,7 @@ def add_counters(counters: Callable[[], Mapping[str, int]]) -> None:
 def send_deadlines(settings: Settings) -> None:
     """Let upstream calls of this process carry the time that is left, where the settings say so. Idempotent."""
     if settings.deadline_out:
-        deadline_out.install(settings.deadline_out_header)
+        deadline_out.install()
 
 
 def add_learner(rows: Callable[[], Sequence[LearnedRow]]) -> None:

@@ -66,7 +66,7 @@ def test_without_an_address_nothing_is_started_and_the_call_says_so(pinned: Any)
 
 
 @HERE
-@pytest.mark.parametrize("wrong", [{"queue": -1}, {"workers": 0}, {"num_cpus": -1}, {"idle_s": 0}])
+@pytest.mark.parametrize("wrong", [{"queue": -1}, {"workers": 0}, {"idle_s": 0}])
 def test_options_are_checked_when_they_are_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(SettingsError, match="hint: "):
         ClusterOptions(address="local", **wrong)

@@ -1,4 +1,4 @@
-//! Which items are ranked; the twin of candidates.py.
+//! Which items are ranked; the twin of `chosen` in user.py.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

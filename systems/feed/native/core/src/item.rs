@@ -1,8 +1,4 @@
-//! One item as features see it, read from a packed record or from JSON. Both give the same numbers, bit for bit.
-
-use std::borrow::Cow;
-
-use serde::{Deserialize, Deserializer};
+//! One item as features see it, read from a packed record.
 
 use crate::layout::{self, *};
 
@@ -55,22 +51,7 @@ pub struct Item {
     pub is_older: bool,
 }
 
-/// In which of its forms the store keeps an item.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
-    Packed,
-    Json,
-}
-
 impl Item {
-    /// The item, or None when these bytes are none.
-    pub fn read(form: Form, bytes: &[u8]) -> Option<Self> {
-        match form {
-            Form::Packed => Self::from_record(bytes),
-            Form::Json => Self::from_json(bytes),
-        }
-    }
-
     /// Of a packed record of any version: an older one lacks fields (null), a newer one has more (not looked at).
     #[inline]
     pub fn from_record(record: &[u8]) -> Option<Self> {
@@ -123,148 +104,6 @@ impl Item {
             is_older: usize::from(record[0]) < VERSION,
         }
     }
-
-    /// Of JSON of any version. What Python's json reads and the record's ranges allow is read the same; NaN, a missing
-    /// field of version 1 and half a surrogate pair are not.
-    pub fn from_json(text: &[u8]) -> Option<Self> {
-        let item: Json = serde_json::from_slice(text).ok()?;
-        let newer = [
-            item.dwell_s,
-            item.mean_position,
-            item.fraud_risk,
-            item.demand,
-        ];
-        let is_older = item.topics.is_none() || newer.iter().any(Option::is_none);
-        let newer = newer.map(|field| field.flatten().unwrap_or(f64::NAN));
-        Some(Self {
-            item_id: item.item_id,
-            seller_id: item.seller_id,
-            price: item.price.map_or(f64::NAN, f64::from),
-            old_price: f64::from(item.old_price.unwrap_or(0)),
-            market_price: f64::from(item.market_price),
-            latitude: item.latitude,
-            longitude: item.longitude,
-            created_s: i64::from(item.created_s),
-            updated_s: i64::from(item.updated_s),
-            title: title_codes(&item.title),
-            impressions: [
-                item.impressions_1h,
-                item.impressions_1d,
-                item.impressions_7d,
-                item.impressions_30d,
-            ],
-            clicks: [
-                item.clicks_1h,
-                item.clicks_1d,
-                item.clicks_7d,
-                item.clicks_30d,
-            ],
-            contacts: [
-                item.contacts_1h,
-                item.contacts_1d,
-                item.contacts_7d,
-                item.contacts_30d,
-            ],
-            favourites: [
-                item.favourites_1h,
-                item.favourites_1d,
-                item.favourites_7d,
-                item.favourites_30d,
-            ],
-            seller_reviews: u32::from(item.seller_reviews),
-            seller_items: u32::from(item.seller_items),
-            seller_reply_minutes: item.seller_reply_minutes.map_or(f64::NAN, f64::from),
-            seller_rating: item.seller_rating.unwrap_or(f64::NAN),
-            description_chars: u32::from(item.description_chars),
-            quality: item.quality,
-            photo_quality: item.photo_quality.unwrap_or(f64::NAN),
-            text_quality: item.text_quality,
-            category: CATEGORIES
-                .iter()
-                .position(|name| *name == item.category)
-                .unwrap_or(CATEGORY_COUNT),
-            images: item.images,
-            attributes: item.attributes,
-            attributes_asked: item.attributes_asked,
-            is_company: item.is_company,
-            has_delivery: item.has_delivery,
-            topics: item.topics.flatten().unwrap_or_default(),
-            dwell_s: newer[0],
-            mean_position: newer[1],
-            fraud_risk: newer[2],
-            demand: newer[3],
-            boost: item.boost,
-            boost_until_s: item.boost_until_s.unwrap_or(0),
-            is_older,
-        })
-    }
-}
-
-/// An item's JSON, in the order in which it is written. Strings without escapes are not copied.
-#[derive(Deserialize)]
-struct Json<'a> {
-    item_id: u32,
-    seller_id: u32,
-    price: Option<u32>,
-    old_price: Option<u32>,
-    market_price: u32,
-    latitude: f64,
-    longitude: f64,
-    created_s: u32,
-    updated_s: u32,
-    boost_until_s: Option<u32>,
-    #[serde(borrow)]
-    title: Cow<'a, str>,
-    impressions_1h: u32,
-    impressions_1d: u32,
-    impressions_7d: u32,
-    impressions_30d: u32,
-    clicks_1h: u32,
-    clicks_1d: u32,
-    clicks_7d: u32,
-    clicks_30d: u32,
-    contacts_1h: u32,
-    contacts_1d: u32,
-    contacts_7d: u32,
-    contacts_30d: u32,
-    favourites_1h: u32,
-    favourites_1d: u32,
-    favourites_7d: u32,
-    favourites_30d: u32,
-    seller_reviews: u16,
-    seller_items: u16,
-    seller_reply_minutes: Option<u16>,
-    seller_rating: Option<f64>,
-    description_chars: u16,
-    quality: f64,
-    photo_quality: Option<f64>,
-    text_quality: f64,
-    #[serde(borrow)]
-    category: Cow<'a, str>,
-    images: u8,
-    attributes: u8,
-    attributes_asked: u8,
-    boost: u8,
-    is_company: bool,
-    has_delivery: bool,
-    // Since version 2: absent from older items, which null is not.
-    #[serde(default, deserialize_with = "there")]
-    topics: Option<Option<[i8; TOPIC_COUNT]>>,
-    #[serde(default, deserialize_with = "there")]
-    dwell_s: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "there")]
-    mean_position: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "there")]
-    fraud_risk: Option<Option<f64>>,
-    #[serde(default, deserialize_with = "there")]
-    demand: Option<Option<f64>>,
-}
-
-/// A field that is there, null or not.
-fn there<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    field: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(field).map(Some)
 }
 
 /// The record in RECORD_BYTES bytes, whichever version it has; the twin of `fitted` in record.py.
@@ -331,14 +170,6 @@ fn topics_at(record: &[u8; RECORD_BYTES]) -> [i8; TOPIC_COUNT] {
         return [0; TOPIC_COUNT];
     }
     topics
-}
-
-fn title_codes(title: &str) -> [u32; TITLE_WORDS] {
-    let mut codes = [0; TITLE_WORDS];
-    for (code, word) in codes.iter_mut().zip(title.split(' ')) {
-        *code = word_code(word);
-    }
-    codes
 }
 
 /// The number that stands for a word: CRC-32 of its UTF-8, never 0; the twin of `word_code` in record.py.

@@ -2,7 +2,7 @@
 
 use crate::features::{self, Row};
 use crate::forest::BLOCK;
-use crate::item::{Form, Item};
+use crate::item::Item;
 use crate::layout::FEATURE_COUNT;
 use crate::logs::Logs;
 use crate::viewer::Viewer;
@@ -51,29 +51,23 @@ pub struct Matrix {
 
 impl Matrix {
     /// Of stored values; a value that is absent (None) or unreadable has no row.
-    pub fn new(form: Form, values: &[Option<&[u8]>], viewer: &Viewer) -> Self {
+    pub fn new(values: &[Option<&[u8]>], viewer: &Viewer) -> Self {
         let mut matrix = Self {
             columns: vec![0.0; values.len() * FEATURE_COUNT],
             items: Vec::with_capacity(values.len()),
             unreadable: 0,
         };
-        each_block(
-            form,
-            values,
-            viewer,
-            &mut matrix.unreadable,
-            |block, rows| {
-                let first = matrix.items.len();
-                for (column, to) in block
-                    .0
-                    .iter()
-                    .zip(matrix.columns.chunks_exact_mut(values.len()))
-                {
-                    to[first..first + rows.len()].copy_from_slice(&column[..rows.len()]);
-                }
-                matrix.items.extend_from_slice(rows);
-            },
-        );
+        each_block(values, viewer, &mut matrix.unreadable, |block, rows| {
+            let first = matrix.items.len();
+            for (column, to) in block
+                .0
+                .iter()
+                .zip(matrix.columns.chunks_exact_mut(values.len()))
+            {
+                to[first..first + rows.len()].copy_from_slice(&column[..rows.len()]);
+            }
+            matrix.items.extend_from_slice(rows);
+        });
         matrix.close_up(values.len());
         matrix
     }
@@ -120,7 +114,6 @@ impl Found {
 
 /// Computes features block by block and gives each block with its rows to `then`.
 pub fn each_block(
-    form: Form,
     values: &[Option<&[u8]>],
     viewer: &Viewer,
     unreadable: &mut usize,
@@ -131,7 +124,7 @@ pub fn each_block(
     let mut rows = Vec::with_capacity(BLOCK);
     for (place, value) in values.iter().enumerate() {
         let Some(bytes) = value else { continue };
-        let Some(item) = Item::read(form, bytes) else {
+        let Some(item) = Item::from_record(bytes) else {
             *unreadable += 1;
             continue;
         };

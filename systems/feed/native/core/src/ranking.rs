@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use crate::forest::{Forest, BLOCK};
-use crate::item::Form;
 use crate::matrix::{each_block, Found};
 use crate::viewer::Viewer;
 
@@ -32,7 +31,7 @@ pub struct Spent {
 
 impl Ranking {
     /// Of stored values; a value that is absent or unreadable is left out.
-    pub fn new(form: Form, values: &[Option<&[u8]>], viewer: &Viewer, forest: &Forest) -> Self {
+    pub fn new(values: &[Option<&[u8]>], viewer: &Viewer, forest: &Forest) -> Self {
         let mut unreadable = 0;
         let mut found = Vec::with_capacity(values.len());
         let mut keys = Vec::with_capacity(values.len());
@@ -40,7 +39,7 @@ impl Ranking {
         let mut scorer = forest.scorer();
         let mut spent = Spent::default();
         let (began, cpu_ns) = (Instant::now(), thread_cpu_ns());
-        each_block(form, values, viewer, &mut unreadable, |block, rows| {
+        each_block(values, viewer, &mut unreadable, |block, rows| {
             let predicts = Instant::now();
             scorer.score(block.columns(), &mut scores);
             for (row, &score) in rows.iter().zip(&scores) {

@@ -5,7 +5,7 @@ mod fetching;
 mod values;
 
 use feed_core::candidates::{chosen, Named};
-use feed_core::{forest, item, layout, matrix, ranking, rules, viewer};
+use feed_core::{forest, layout, matrix, ranking, rules, viewer};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -175,17 +175,10 @@ fn numbers<T: pyo3::buffer::Element>(
 }
 
 #[pyfunction]
-#[pyo3(signature = (values, user, now_s, *, form = "packed"))]
-fn features(
-    py: Python<'_>,
-    values: Values<'_>,
-    user: &[u8],
-    now_s: i64,
-    form: &str,
-) -> PyResult<Matrix> {
-    let (form, viewer) = (form_called(form)?, viewer_of(user, now_s)?);
+fn features(py: Python<'_>, values: Values<'_>, user: &[u8], now_s: i64) -> PyResult<Matrix> {
+    let viewer = viewer_of(user, now_s)?;
     let values = values.slices()?;
-    let made = py.detach(|| matrix::Matrix::new(form, &values, &viewer));
+    let made = py.detach(|| matrix::Matrix::new(&values, &viewer));
     Ok(Matrix {
         columns: Py::new(py, Array::columns(made.columns, made.items.len()))?,
         items: made.items,
@@ -222,7 +215,7 @@ fn ranked(
     Ok(Ranking(ranking::Ranking::of_scores(&items, &scores)))
 }
 
-/// What candidates.py chooses, from the models' own JSON.
+/// What user.py chooses, from the models' own JSON.
 #[pyfunction]
 fn candidates(
     py: Python<'_>,
@@ -247,16 +240,14 @@ fn candidates(
 }
 
 #[pyfunction]
-#[pyo3(signature = (values, user, now_s, forest, *, form = "packed"))]
 fn rank(
     py: Python<'_>,
     values: Values<'_>,
     user: &[u8],
     now_s: i64,
     forest: &Forest,
-    form: &str,
 ) -> PyResult<Ranking> {
-    let (form, viewer) = (form_called(form)?, viewer_of(user, now_s)?);
+    let viewer = viewer_of(user, now_s)?;
     let values = values.slices()?;
     let forest = &forest.0;
     if forest.features() != layout::FEATURE_COUNT {
@@ -267,7 +258,7 @@ fn rank(
         )));
     }
     Ok(Ranking(py.detach(|| {
-        ranking::Ranking::new(form, &values, &viewer, forest)
+        ranking::Ranking::new(&values, &viewer, forest)
     })))
 }
 
@@ -346,16 +337,6 @@ fn unpicklable(kind: &str, hint: &str) -> PyErr {
     PyTypeError::new_err(format!(
         "pickling for another process: object={kind}, expected one that Python holds; native code does\nhint: {hint}"
     ))
-}
-
-fn form_called(name: &str) -> PyResult<item::Form> {
-    match name {
-        "packed" => Ok(item::Form::Packed),
-        "json" => Ok(item::Form::Json),
-        _ => Err(PyValueError::new_err(format!(
-            "reading items: form='{name}', expected 'packed' or 'json'"
-        ))),
-    }
 }
 
 fn viewer_of(user: &[u8], now_s: i64) -> PyResult<viewer::Viewer> {

@@ -7,7 +7,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use feed_core::candidates::{chosen, Named};
 use feed_core::forest::Forest;
-use feed_core::item::Form;
 use feed_core::layout::{KEPT_S, MOST, MOST_ACTIVE};
 use feed_core::ranking::Ranking;
 use feed_core::resp;
@@ -207,7 +206,7 @@ impl Feeds {
             job.degraded("ranking", reason, "the first level's order");
             return unranked();
         }
-        let ranking = Ranking::new(Form::Packed, &values, &user.viewer(job.now_s), &self.forest);
+        let ranking = Ranking::new(&values, &user.viewer(job.now_s), &self.forest);
         let spent = ranking.spent;
         for (stage, ns) in [
             ("features", spent.features_ns),

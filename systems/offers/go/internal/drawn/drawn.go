@@ -1,5 +1,5 @@
 // Package drawn has numbers that follow from names alone: whoever asks with the same id gets the same, in Go and in
-// Python (offers/drawn.py).
+// Python (offers/table.py).
 package drawn
 
 import "math"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Numbers that offers/drawn.py and offers/upstreams/server.py give.
+// Numbers that offers/table.py and offers/upstreams/server.py give.
 func TestNumbersArePythons(t *testing.T) {
 	for _, one := range []struct {
 		what, name string

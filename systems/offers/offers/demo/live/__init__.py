@@ -1,8 +1,7 @@
 """The page: two services side by side under the same riders, and the fix of one of them switched while they ride.
 
-- command: `--page` of the demo: starts all, serves until Ctrl-C
+- command: `--page` of the demo: starts all, serves the page until Ctrl-C
 - service: one pricingservice with its offerservice, which can be changed for another
 - traffic: riders and callers without end, more often in bursts than in measured runs
-- series: what is seen of each service, second by second
-- routes: what the page asks for
+- show: what runs behind the page, and what is seen of each service, second by second
 """

@@ -17,8 +17,6 @@ from offers.site import Offerservice, Pricing, Site
 
 from ..warm import asked_before, offer_cpu_ms
 
-__all__ = ["Service"]
-
 _WARM_S: Final = 1.0
 #: What the old one has in progress may take so long.
 _DRAIN_S: Final = 6.0

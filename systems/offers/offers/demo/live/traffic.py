@@ -17,9 +17,6 @@ from offers.table import Region, Table
 
 from ..riders import PERIOD_S
 
-__all__ = ["BURST_EVERY_S", "Drawn", "POLLS_PER_S", "Traffic", "rush"]
-
-
 #: Callers are drawn for so long at once.
 _DRAWN_S: Final = 30.0
 

@@ -15,8 +15,6 @@ from greenlane.errors import GreenlaneError, SettingsError
 if TYPE_CHECKING:
     from greenlane_tools.lab.compare.study import Comparison, Study
 
-__all__ = ["COMMAND"]
-
 _ATTEMPT: Final = "compare results"
 _RESULT: Final = "a result folder of `greenlane lab run`, FOLDER:CONTENDER, a file of samples, or a recording"
 _COLUMNS: Final = ("where", "what", "A", "B", "change", "95 % interval", "verdict", "why")
@@ -97,7 +95,7 @@ def _write_page(path: Path, found: Study, output: Output) -> None:
 
 
 def _print(found: Study, output: Output, *, as_json: bool) -> None:
-    from greenlane_tools.lab.compare.rows import conclusion, rows_of
+    from greenlane_tools.lab.compare.page import conclusion, rows_of
 
     if as_json:
         output.document("compare", rows_of(found))
@@ -118,7 +116,7 @@ def _print(found: Study, output: Output, *, as_json: bool) -> None:
 
 
 def _row(each: Comparison) -> Mapping[str, object]:
-    from greenlane_tools.lab.compare.rows import between, change, value
+    from greenlane_tools.lab.compare.page import between, change, value
 
     return {
         "where": each.place.name,

@@ -11,8 +11,6 @@ from greenlane_tools.lab.accept import options as accept
 from greenlane_tools.lab.part3 import options as part3
 from greenlane_tools.lab.placement import options as placement
 
-__all__ = ["COMMAND"]
-
 COMMAND: Final[Command] = group(
     "lab",
     "run benchmarks and scenarios: how a service behaves under load",

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from greenlane_tools.lab.run.store import Store
     from greenlane_tools.lab.scenario.scenario import Scenario
 
-__all__ = ["COMMAND"]
-
 _ATTEMPTED: Final = "run a scenario"
 _OUT: Final = Path("out/lab")
 
@@ -44,7 +42,7 @@ def _run(arguments: argparse.Namespace, output: Output) -> int:
     if arguments.scenario is None:
         raise ArgumentError("NAME", None, "a scenario", "greenlane lab run --list names them", attempted=_ATTEMPTED)
     with needed("lab", _ATTEMPTED):
-        from greenlane_tools.lab.interruption import ended_by_signals
+        from greenlane_tools.lab.ending import ended_by_signals
         from greenlane_tools.lab.run import page, runner
         from greenlane_tools.lab.run.talk import LiveTalk
     scenario = _scenario(arguments)
@@ -80,9 +78,9 @@ def _list(output: Output) -> int:
 
 def _scenario(arguments: argparse.Namespace) -> Scenario:
     from greenlane_tools.lab.arguments import Values
-    from greenlane_tools.lab.scenario import catalogue, file
+    from greenlane_tools.lab.scenario import catalogue
 
-    scenario = file.read(catalogue.found(arguments.scenario))
+    scenario = catalogue.read(catalogue.found(arguments.scenario))
     values, given = Values(_ATTEMPTED), arguments
     return catalogue.adapted(
         scenario,

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from greenlane_tools.plan.verify.compared import Compared
     from greenlane_tools.report.verdict import Verdict
 
-__all__ = ["COMMAND"]
-
 _LEAST_JOBS: Final = 10_000
 _MOST_JOBS: Final = 100_000_000
 _MOST_CORES: Final = 1024
@@ -134,7 +132,7 @@ def _proof(advice: Advice, arguments: argparse.Namespace, output: Output) -> tup
     if advice.recommended is None:
         return (), ("Nothing is verified: nothing is recommended.",)
     with needed("lab", "verify the plan in the lab"):
-        from greenlane_tools.lab.interruption import ended_by_signals
+        from greenlane_tools.lab.ending import ended_by_signals
         from greenlane_tools.lab.run.talk import LiveTalk
         from greenlane_tools.plan.verify.proof import proven
     talk = LiveTalk(output.err, output.err)

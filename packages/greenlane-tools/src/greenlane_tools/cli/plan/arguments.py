@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["SOURCE", "declare_skip", "seconds"]
-
 SOURCE: Final = "a profile (.json), a model (.toml), or a recording"
 
 

@@ -9,8 +9,6 @@ from greenlane.cli.command import Command
 from greenlane.cli.output import Output
 from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
 
-__all__ = ["COMMAND"]
-
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help=f"before: {SOURCE}")

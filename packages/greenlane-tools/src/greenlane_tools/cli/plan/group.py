@@ -8,8 +8,6 @@ from greenlane.cli.command import Command
 from greenlane.cli.subcommands import group
 from greenlane_tools.cli.plan import advise, diff, profile
 
-__all__ = ["COMMAND"]
-
 COMMAND: Final[Command] = group(
     "plan",
     "say what to set because of a recording: limits, processes, lanes",

@@ -11,8 +11,6 @@ from greenlane.cli.output import Output
 from greenlane.errors import PlanError
 from greenlane_tools.cli.plan.arguments import SOURCE, declare_skip
 
-__all__ = ["COMMAND"]
-
 
 def _declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="SOURCE", help=SOURCE)

@@ -9,7 +9,7 @@ import shutil
 from typing import Final
 
 from greenlane.cli.output import Output
-from greenlane_tools.lab.interruption import checkpoint
+from greenlane_tools.lab.ending import checkpoint
 
 __all__ = ["Strip", "ride"]
 

@@ -17,8 +17,6 @@ from greenlane.errors import HostError
 from greenlane_tools.lab import listeners
 from greenlane_tools.lab.processes import Child
 
-__all__ = ["MECHANISMS", "Split", "split"]
-
 MECHANISMS: Final = ("epoll", "epoll-exclusive", "blocking-accept", "reuse-port")
 _START_S: Final = 10.0
 

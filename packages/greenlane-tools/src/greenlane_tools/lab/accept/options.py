@@ -11,8 +11,6 @@ from greenlane_tools.lab.accept.contenders import SERVERS, Family
 from greenlane_tools.lab.arguments import each_of, path, switch, whole
 from greenlane_tools.lab.experiment.command import measuring
 
-__all__ = ["COMMAND", "Options"]
-
 
 @dataclass(frozen=True)
 class Options:

@@ -23,9 +23,6 @@ from greenlane.errors import ArgumentError, HostError, SettingsError
 from greenlane_tools.lab.doctor.subject import Setting, Subject, Times, this_kernel
 from greenlane_tools.lab.processes import die_with_parent
 
-__all__ = ["Parsed", "SERVERS", "ask", "parse"]
-
-
 SERVERS: Final = ("gunicorn", "uvicorn", "granian")
 _ATTEMPT: Final = "examine the command"
 # `python -m` names that start the same servers.

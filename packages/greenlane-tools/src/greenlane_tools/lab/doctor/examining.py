@@ -8,8 +8,6 @@ from typing import Final
 from greenlane_tools.lab.doctor import rules_click, rules_gunicorn
 from greenlane_tools.lab.doctor.subject import SERIOUS, Finding, Subject
 
-__all__ = ["examined"]
-
 _RULES: Final[Mapping[str, Sequence[Callable[[Subject], Finding | None]]]] = {
     "gunicorn": rules_gunicorn.RULES,
     "uvicorn": rules_click.UVICORN,

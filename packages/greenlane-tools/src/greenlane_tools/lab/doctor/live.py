@@ -16,8 +16,6 @@ from greenlane_tools.lab.doctor.command import Parsed
 from greenlane_tools.lab.doctor.subject import Subject
 from greenlane_tools.lab.processes import Child, cpu_ns, free_port
 
-__all__ = ["Seen", "look"]
-
 _START_S: Final = 30.0
 _LOOK_S: Final = 0.2
 # How long all workers may take once the first listens.

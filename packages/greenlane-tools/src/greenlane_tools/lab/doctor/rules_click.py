@@ -7,8 +7,6 @@ from typing import Final
 
 from greenlane_tools.lab.doctor.subject import Finding, Subject, Verdict, finding
 
-__all__ = ["GRANIAN", "UVICORN"]
-
 # granian's first release with a listener for each worker.
 _OWN_LISTENERS: Final = (2, 8)
 _PERMITS: Final = "src/workers.rs takes a permit before accept; run: 3 permits, 12 kept connections: 9 never answered"

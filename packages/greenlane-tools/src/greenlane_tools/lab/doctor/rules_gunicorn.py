@@ -10,8 +10,6 @@ from typing import Final
 
 from greenlane_tools.lab.doctor.subject import Finding, Subject, finding
 
-__all__ = ["RULES"]
-
 # Kinds of worker whose requests are not one at a time on a thread of their own.
 _LOOPS: Final = ("gevent", "eventlet", "asgi", "uvicorn", "tornado")
 # Kinds that compare the number of their connections with `worker_connections`.

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-__all__ = ["Finding", "Kernel", "SERIOUS", "Setting", "Subject", "Times", "Verdict", "this_kernel"]
-
 
 @dataclass(frozen=True)
 class Setting:

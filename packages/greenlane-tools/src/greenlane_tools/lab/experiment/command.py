@@ -16,8 +16,6 @@ from greenlane_tools.lab.written import made
 if TYPE_CHECKING:
     from greenlane_tools.lab.experiment.result import Result
 
-__all__ = ["measuring"]
-
 
 def measuring(
     name: str, summary: str, options: type, attempted: str, module: str, examples: Sequence[str]
@@ -37,7 +35,7 @@ def measuring(
         with needed("lab", attempted):
             import numpy  # noqa: F401 - of every one of them
 
-            from greenlane_tools.lab.interruption import ended_by_signals
+            from greenlane_tools.lab.ending import ended_by_signals
 
             perform = import_module(module).perform
         if given.out is not None:

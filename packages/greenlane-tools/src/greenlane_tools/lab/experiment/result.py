@@ -16,8 +16,6 @@ from greenlane_tools.page.document import document
 from greenlane_tools.page.html import Html, element, joined
 from greenlane_tools.page.quantities import amount
 
-__all__ = ["NOISE_CORES", "Result", "Table", "disturbed"]
-
 #: Others that use more cores than this spoil the figures.
 NOISE_CORES: Final = 0.1
 

@@ -23,8 +23,6 @@ from greenlane.errors import HostError
 from greenlane_tools.lab.processes import die_with_parent
 from greenlane_tools.lab.samples import FAILED, Samples
 
-__all__ = ["PROGRAM", "closed_loop", "is_installed"]
-
 PROGRAM: Final = "h2load"
 _ATTEMPTED: Final = "send load in a closed loop"
 # It stops by itself after `seconds`; a server that hangs may keep it.

@@ -23,9 +23,6 @@ from greenlane_tools.lab.load.schedule import Schedule, schedule
 from greenlane_tools.lab.processes import die_with_parent
 from greenlane_tools.lab.samples import Samples
 
-__all__ = ["Generated", "Request", "generate", "request"]
-
-
 #: Called with (requests sent, requests that are over), about five times a second.
 Progress = Callable[[int, int], None]
 

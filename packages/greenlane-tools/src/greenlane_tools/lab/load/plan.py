@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-__all__ = ["Arrivals", "Burst", "Constant", "Plan", "Poisson", "Recorded", "Stream", "Work"]
-
 
 @dataclass(frozen=True)
 class Poisson:

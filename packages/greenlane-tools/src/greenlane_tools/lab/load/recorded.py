@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from greenlane.errors import SettingsError
-from greenlane_tools.lab.load.client_log import is_locust
-from greenlane_tools.lab.load.log_file import logged
+from greenlane_tools.lab.load.log_file import is_locust, logged
 from greenlane_tools.lab.load.plan import Recorded
 from greenlane_tools.lab.load.request_log import (
     ATTEMPTED,
@@ -31,8 +30,6 @@ from greenlane_tools.reader.recording import open_recording
 
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = ["form_of", "recorded", "recorded_column", "recorded_requests", "recorded_routes"]
 
 _NS: Final = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 #: How a recording begins.

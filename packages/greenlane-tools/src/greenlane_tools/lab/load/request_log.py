@@ -22,20 +22,6 @@ from numpy.typing import NDArray
 from greenlane.errors import SettingsError
 from greenlane_tools.page.quantities import count
 
-__all__ = [
-    "ATTEMPTED",
-    "FORMS",
-    "SECOND_NS",
-    "Lines",
-    "Logged",
-    "at_ns_of",
-    "chosen",
-    "moment_of",
-    "refuse",
-    "route_of",
-    "spread",
-]
-
 ATTEMPTED: Final = "read the arrivals to replay"
 FORMS: Final = (
     "a recording (.glr), a table (.parquet, .csv), an access log of nginx or Apache, HAR, JSON of k6, or "

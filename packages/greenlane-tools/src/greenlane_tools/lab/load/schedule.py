@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from greenlane_tools.lab.load.plan import Burst, Constant, Plan, Poisson, Recorded, Stream, Work
 
-__all__ = ["Schedule", "job_ms", "offered_ms", "schedule"]
-
 # A schedule whose offered CPU misses its label by more than this is drawn again: see `schedule`.
 _TOLERANCE_FRAC: Final = 0.02
 _DRAWS: Final = 1_000

@@ -3,11 +3,9 @@
 options      the command and its options
 runtimes     what a request does, and the runtimes: command, environment, what is missing
 programs     the runtimes' programs, each in a process of its own
-run          one program run: started, awaited, ended; what it recorded
-cells        what is to be run, in which order; every request kept as a table
+cells        what is to be run, in which order; one program run, and every request kept
 rows         one row a cell: latencies by three clocks, Little's law, theory
 presets      the published runs, and what they hide
-shown        the text of a run
-charts       the drawings of a run, and the longest request in the published form
+shown        the text and the drawings of a run, and the longest request in the published form
 perform      the command: what is run, and what is said of it
 """

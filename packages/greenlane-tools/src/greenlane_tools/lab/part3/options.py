@@ -11,8 +11,6 @@ from greenlane_tools.lab.arguments import each_of, number, one_of, path, switch,
 from greenlane_tools.lab.experiment.command import measuring
 from greenlane_tools.lab.part3.runtimes import RUNTIMES
 
-__all__ = ["COMMAND", "PRESETS", "Options"]
-
 #: Of `greenlane_tools.lab.part3.presets`, which is loaded only when it runs.
 PRESETS: Final = ("lyft-5-55", "lyft-50-150", "lyft-5x11", "serial-parallel", "cpu-only")
 _BESIDE: Final = f"a run of the article beside what it published: {', '.join(PRESETS)}"

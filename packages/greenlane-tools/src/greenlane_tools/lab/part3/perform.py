@@ -11,21 +11,28 @@ from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.experiment.result import Result
 from greenlane_tools.lab.part3 import shown
 from greenlane_tools.lab.part3.cells import Cell, Measured, expected_all_s, measure, samples, with_baselines
-from greenlane_tools.lab.part3.charts import LANE_COLOURS, hidden, lanes, latency_curves, lines, speedup_curves
 from greenlane_tools.lab.part3.presets import PRESETS, Beside, Preset, cells_of
 from greenlane_tools.lab.part3.rows import CLOCKS, Row, latencies_ms, longest, rows_of
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape, missing
-from greenlane_tools.lab.part3.shown import places, told, warnings
+from greenlane_tools.lab.part3.shown import (
+    LANE_COLOURS,
+    hidden,
+    lanes,
+    latency_curves,
+    lines,
+    places,
+    speedup_curves,
+    told,
+    warnings,
+)
 from greenlane_tools.page import blocks
-from greenlane_tools.page.charts.curves import Scale
 from greenlane_tools.page.charts.histogram import histogram
+from greenlane_tools.page.frame import Scale
 from greenlane_tools.page.html import Html, element
 from greenlane_tools.page.quantities import amount, milliseconds
 
 if TYPE_CHECKING:
     from greenlane_tools.lab.part3.options import Options
-
-__all__ = ["perform", "result_of"]
 
 _ATTEMPT: Final = "run part 3"
 _HINT: Final = "greenlane lab part3 --help lists every option"

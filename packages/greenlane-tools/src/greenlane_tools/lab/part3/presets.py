@@ -15,8 +15,6 @@ from greenlane_tools.lab.part3.cells import Cell
 from greenlane_tools.lab.part3.rows import Row
 from greenlane_tools.lab.part3.runtimes import RUNTIMES, Runtime, Shape
 
-__all__ = ["PRESETS", "Beside", "Known", "Preset", "cells_of"]
-
 
 class Known(NamedTuple):
     """A figure that is known beforehand."""

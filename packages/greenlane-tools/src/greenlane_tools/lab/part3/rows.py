@@ -7,12 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from greenlane_tools.lab.part3.cells import Cell, Measured
-from greenlane_tools.lab.part3.run import Request, Run
+from greenlane_tools.lab.part3.cells import Cell, Measured, Request, Run
 from greenlane_tools.lab.statistics import quantile
-
-__all__ = ["CLOCKS", "Little", "Row", "latencies_ms", "little", "longest", "rows_of"]
-
 
 Row = dict[str, Any]
 

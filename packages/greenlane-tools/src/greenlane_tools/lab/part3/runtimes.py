@@ -13,9 +13,6 @@ from typing import Final
 
 from greenlane.cli.extra import install
 
-__all__ = ["RUNTIMES", "Runtime", "Shape", "missing"]
-
-
 _PROGRAMS: Final = "greenlane_tools.lab.part3.programs"
 #: libev's own epoll waits whole milliseconds, rounded up: 11 ms become 11.9. Its select waits microseconds.
 _GEVENT: Final = {"GEVENT_LOOP": "libev-cext", "GEVENT_BACKEND": "select"}

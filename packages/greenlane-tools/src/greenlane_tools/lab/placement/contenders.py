@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CONTENDERS", "FIXED", "IDLE", "LOOPS", "OURS", "Contender", "lacking", "needs_of"]
-
 LOOPS: Final = ("asyncio", "uvloop", "gevent")
 _NATIVE_LOOPS: Final = ("asyncio", "uvloop")
 _PROGRAMS: Final = "greenlane_tools.lab.placement.programs"

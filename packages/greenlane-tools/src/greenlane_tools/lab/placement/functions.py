@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from greenlane_tools.lab.placement import work
 
-__all__ = ["FUNCTIONS", "Amounts", "Function", "measured_amounts"]
-
 #: Of `python`, of `numpy` and of `sleep`.
 _PYTHON_MS: Final = 300.0
 _NUMPY_MS: Final = 5.0

@@ -12,8 +12,6 @@ from greenlane_tools.lab.experiment.command import measuring
 from greenlane_tools.lab.placement.contenders import CONTENDERS, LOOPS
 from greenlane_tools.lab.placement.functions import FUNCTIONS
 
-__all__ = ["COMMAND", "Options"]
-
 
 @dataclass(frozen=True)
 class Options:

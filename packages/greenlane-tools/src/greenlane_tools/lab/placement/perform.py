@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from greenlane.cli.output import Output
-from greenlane.errors import SettingsError
+from greenlane.errors import GreenlaneError, SettingsError
+from greenlane_tools.lab import processes, verdict
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.experiment.result import Result, Table, disturbed
-from greenlane_tools.lab.placement import cells, model
-from greenlane_tools.lab.placement.contenders import CONTENDERS, OURS, needs_of
+from greenlane_tools.lab.placement import cells
+from greenlane_tools.lab.placement.cells import Cell, Measured, Row, Run, rows_of
+from greenlane_tools.lab.placement.contenders import CONTENDERS, FIXED, OURS, needs_of
 from greenlane_tools.lab.placement.functions import FUNCTIONS, Function, measured_amounts
-from greenlane_tools.lab.placement.rows import Row, rows_of
-from greenlane_tools.lab.placement.verdicts import choices_of, verdicts_of
-from greenlane_tools.lab.statistics import enough
+from greenlane_tools.lab.statistics import enough, quantile
 from greenlane_tools.page import blocks
 from greenlane_tools.page.axis import LogAxis
 from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
@@ -25,7 +31,141 @@ from greenlane_tools.page.quantities import milliseconds
 if TYPE_CHECKING:
     from greenlane_tools.lab.placement.options import Options
 
-__all__ = ["perform", "shown"]
+
+# --- The CatBoost model of the function `catboost`: 500 trees of depth 6, trained once on seeded rows, kept in a
+# file.
+
+
+#: Changed with whatever changes the model.
+_NAME: Final = "catboost-500x6-1.cbm"
+_LIMIT_S: Final = 300.0
+_POLL_S: Final = 0.02
+_ATTEMPT: Final = "train the model of the function catboost"
+
+
+def trained(folder: Path) -> Path:
+    """Its file in that folder; trained in a process of its own when it is not there, some seconds.
+
+    Raises:
+        GreenlaneError: the training failed, or took too long.
+    """
+    found = folder.resolve() / _NAME
+    if found.exists():
+        return found
+    with tempfile.TemporaryDirectory(prefix="gl-model-", dir=found.parent, ignore_cleanup_errors=True) as work:
+        log, made = Path(work, "log"), Path(work, "model.cbm")
+        with log.open("wb") as written:
+            command = [sys.executable, "-m", "greenlane_tools.lab.placement.programs.train", str(made)]
+            child = processes.Child(command, os.environ, written, Path(work))
+            try:
+                until = time.monotonic() + _LIMIT_S
+                while child.running() and time.monotonic() < until:
+                    checkpoint()
+                    time.sleep(_POLL_S)
+            finally:
+                child.end()
+        if not made.exists():
+            last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+            hint = "leave catboost out of --functions"
+            raise GreenlaneError(_ATTEMPT, name="model", value=_NAME, rule=f"a trained model ({last})", hint=hint)
+        made.replace(found)
+    return found
+
+
+# --- What is claimed of our placements, against what was measured in the same run.
+
+
+#: Ours, chosen, against the best placement that is fixed: its median, and its heartbeat.
+_MOST_FACTOR: Final = 1.10
+_MOST_BEAT_MS: Final = 2.0
+#: The native thread: what it adds to the heartbeat, and the work done against inline.
+_MOST_ADDED_MS: Final = 5.0
+_LEAST_WORK: Final = 0.98
+
+
+@dataclass(frozen=True)
+class Verdict(verdict.Verdict):
+    """One claim of one function with this many callers; of the idle loop, function = ""."""
+
+    function: str = ""
+    callers: int = 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where ours put a function."""
+
+    function: str
+    callers: int
+    chosen: str
+    reason: str
+
+
+def choices_of(measured: Measured) -> list[Choice]:
+    """Each function's, of the last repetition."""
+    found = []
+    for cell, runs in measured.items():
+        last = next((run.result for run in reversed(runs) if run.result.chosen), None)
+        if cell.function is not None and last is not None:
+            found.append(Choice(cell.function.name, cell.callers, last.chosen, last.reason))
+    return found
+
+
+def verdicts_of(measured: Measured) -> list[Verdict]:
+    """Of every function whose contenders were measured; what was not is left out."""
+    keys = dict.fromkeys((cell.function, cell.callers) for cell in measured if cell.function is not None)
+    idle = _runs(measured, None, 0, "idle")
+    found: list[Verdict] = []
+    for function, callers in keys:
+        cells = {name: _runs(measured, function, callers, name) for name in (*FIXED, OURS)}
+        found += _verdicts(function, callers, {name: runs for name, runs in cells.items() if runs}, idle)
+    return found
+
+
+def _verdicts(
+    function: Function, callers: int, cells: dict[str, Sequence[Run]], idle: Sequence[Run]
+) -> Iterator[Verdict]:
+    fixed = [name for name in FIXED if name in cells]
+    of: Any = {"function": function.name, "callers": callers}
+    if OURS in cells and len(fixed) == len(FIXED):
+        best = min(fixed, key=lambda name: _p50_ms(cells[name]))
+        text = f"{OURS}: p50 ÷ that of {best}, the best fixed placement"
+        factor = verdict.ratio(cells[OURS], cells[best], _p50_ms)
+        yield Verdict(text, *factor, "<=", _MOST_FACTOR, **of)
+        text = f"{OURS}: heartbeat p99 beyond that of {best}"
+        later = verdict.difference(cells[OURS], cells[best], _beat_p99_ms)
+        yield Verdict(text, *later, "<=", _MOST_BEAT_MS, unit=" ms", **of)
+    if "thread" in cells and idle:
+        added = verdict.difference(cells["thread"], idle, _beat_p99_ms)
+        yield Verdict("thread: heartbeat p99 added", *added, "<=", _MOST_ADDED_MS, unit=" ms", **of)
+    if "thread" in cells and "inline" in cells and function.computes:
+        work = verdict.ratio(cells["thread"], cells["inline"], _per_s)
+        yield Verdict("thread: work done ÷ that of inline", *work, ">=", _LEAST_WORK, **of)
+
+
+def _runs(measured: Measured, function: Function | None, callers: int, contender: str) -> Sequence[Run]:
+    """Those that have something to count."""
+    for cell, runs in measured.items():
+        if _is(cell, function, callers, contender):
+            return [run for run in runs if run.result.late_ms and (run.result.took_ms or function is None)]
+    return []
+
+
+def _is(cell: Cell, function: Function | None, callers: int, contender: str) -> bool:
+    return (cell.function, cell.callers, cell.contender.name) == (function, callers, contender)
+
+
+def _p50_ms(runs: Sequence[Run]) -> float:
+    return quantile(sorted(took for run in runs for took in run.result.took_ms), 0.5)
+
+
+def _beat_p99_ms(runs: Sequence[Run]) -> float:
+    return quantile(sorted(late for run in runs for late in run.result.late_ms), 0.99)
+
+
+def _per_s(runs: Sequence[Run]) -> float:
+    return sum(len(run.result.took_ms) for run in runs) / sum(run.result.seconds for run in runs)
+
 
 _PACKAGES: Final = ("greenlane", "numpy", "catboost", "loky", "ray", "gunicorn", "uvloop", "gevent")
 _LEAST_CALLS: Final = 20
@@ -64,7 +204,7 @@ def perform(options: Options, output: Output) -> Result:
         output.say(f"{number + 1}/{total} {cell.contender.name}: {what}, {cell.calls} calls")
 
     asked = {cell.function.name for cell in there if cell.function is not None}
-    amounts = measured_amounts(asked, str(model.trained(options.out)) if "catboost" in asked else "")
+    amounts = measured_amounts(asked, str(trained(options.out)) if "catboost" in asked else "")
     measured = cells.measure(
         every, amounts, loop=loop, repetitions=repetitions, seed=options.seed, progress=progress
     )  # fmt: skip

@@ -15,8 +15,6 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
-__all__ = ["FEATURES", "ITEMS", "features", "items", "nap", "packed_call", "scored", "squares", "standardised", "table"]
-
 #: Rows of every payload, and features of a row. Arbitrary: a page of recommendations before its ranking.
 ITEMS: Final = 3_000
 FEATURES: Final = 60

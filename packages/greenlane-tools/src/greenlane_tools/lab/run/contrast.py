@@ -15,14 +15,11 @@ from typing import Final
 from greenlane.errors import HostError
 from greenlane_tools.lab.load import closed as load_closed
 from greenlane_tools.lab.processes import die_with_parent
-from greenlane_tools.lab.run.performed import Closed
+from greenlane_tools.lab.run.rows import Closed
 from greenlane_tools.lab.run.server import UNIX, child_environment
-from greenlane_tools.lab.scenario.parts import H2LOAD
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.parts import H2LOAD, RequestClass
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.lab.statistics import quantile
-
-__all__ = ["closed_loop", "missing", "tools"]
 
 _MS: Final[Mapping[str, float]] = {"us": 0.001, "ms": 1.0, "s": 1_000.0, "m": 60_000.0}
 #: How long a tool may take beyond the run.

@@ -15,8 +15,6 @@ from greenlane_tools.lab.run.server import Process, Server
 from greenlane_tools.lab.scenario.parts import Fault
 from greenlane_tools.lab.scenario.scenario import Scenario
 
-__all__ = ["Done", "Faults"]
-
 
 @dataclass(frozen=True)
 class Done:

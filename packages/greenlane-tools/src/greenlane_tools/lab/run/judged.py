@@ -13,18 +13,13 @@ import numpy as np
 from greenlane.errors import GreenlaneError
 from greenlane_tools.lab.environment import usable_cores
 from greenlane_tools.lab.run.pacing import replayed
-from greenlane_tools.lab.run.payers import worst
-from greenlane_tools.lab.run.performed import Run
-from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, find
-from greenlane_tools.lab.run.tables import subjects
+from greenlane_tools.lab.run.rows import ALL, CLIENT, Row, Run, find
+from greenlane_tools.lab.run.tables import subjects, worst
 from greenlane_tools.lab.samples import FAILED, UNANSWERED
-from greenlane_tools.lab.scenario.parts import RELATIONS, Bound
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.parts import RELATIONS, Bound, RequestClass
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
 from greenlane_tools.lab.statistics import BEYOND, enough
 from greenlane_tools.page.quantities import amount, duration
-
-__all__ = ["Judgement", "conclusion", "disturbed", "judged", "remarks"]
 
 
 @dataclass(frozen=True)

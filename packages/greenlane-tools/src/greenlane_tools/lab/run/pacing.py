@@ -19,12 +19,9 @@ from greenlane_tools.lab.load.plan import Arrivals, Burst, Constant, Plan, Poiss
 from greenlane_tools.lab.load.recorded import form_of, recorded, recorded_column, recorded_requests, recorded_routes
 from greenlane_tools.lab.load.request_log import refuse
 from greenlane_tools.lab.load.schedule import Schedule, schedule
-from greenlane_tools.lab.run.performed import Turn
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.run.rows import Turn
+from greenlane_tools.lab.scenario.parts import RequestClass
 from greenlane_tools.lab.scenario.scenario import Level, Scenario
-
-__all__ = ["arrivals_of", "plan_of", "rates_per_s", "replayed", "stream_of", "warm_up_plan"]
-
 
 Addresses = Callable[[str], str]
 _WARM_FRAC = 0.5

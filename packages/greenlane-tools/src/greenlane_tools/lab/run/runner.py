@@ -14,22 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from greenlane.errors import GreenlaneError, HostError
+from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.environment import about
-from greenlane_tools.lab.interruption import checkpoint
 from greenlane_tools.lab.run import tables
-from greenlane_tools.lab.run.arena import Arena, calibrated, opened
+from greenlane_tools.lab.run.arena import Arena, calibrated, opened, settle, take, warm_up
 from greenlane_tools.lab.run.contrast import missing, tools
 from greenlane_tools.lab.run.judged import Judgement, conclusion, judged, remarks
 from greenlane_tools.lab.run.pacing import rates_per_s, replayed
-from greenlane_tools.lab.run.performed import Run, Turn, turns
-from greenlane_tools.lab.run.rows import Row, pooled
+from greenlane_tools.lab.run.rows import Row, Run, Turn, pooled, turns
 from greenlane_tools.lab.run.server import said as said_by
 from greenlane_tools.lab.run.store import Store, digest
-from greenlane_tools.lab.run.take import settle, take, warm_up
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.scenario.scenario import Scenario
-
-__all__ = ["PACKAGES", "Result", "expected_s", "run_scenario", "stored"]
 
 #: Whose versions a result names.
 PACKAGES: Final = ("greenlane", "gunicorn", "gevent", "flask", "numpy")

@@ -22,23 +22,6 @@ from greenlane_tools.lab.scenario.parts import Contender, Fault, Service
 from greenlane_tools.lab.scenario.rules import filled, filled_command
 from greenlane_tools.lab.scenario.scenario import Scenario
 
-__all__ = [
-    "Connection",
-    "Process",
-    "Server",
-    "Site",
-    "UNIX",
-    "child_environment",
-    "connected",
-    "copied",
-    "port_of",
-    "said",
-    "started",
-    "status",
-    "wait_ready",
-]
-
-
 # What a settled server may use of a core: heartbeats, no request.
 _IDLE_FRAC: Final = 0.05
 _LOOK_S: Final = 0.1

@@ -23,12 +23,9 @@ from typing import Any, Final
 from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab import samples
 from greenlane_tools.lab.run.faults import Done
-from greenlane_tools.lab.run.performed import Closed, Run, Turn
+from greenlane_tools.lab.run.rows import Closed, Run, Turn
 from greenlane_tools.lab.scenario.catalogue import ATTEMPTED
 from greenlane_tools.lab.written import trying
-
-__all__ = ["Store", "digest"]
-
 
 _STATE: Final = "run.json"
 _SAMPLES: Final = "samples"

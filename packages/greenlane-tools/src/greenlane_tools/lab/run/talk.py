@@ -8,8 +8,6 @@ from typing import Protocol, TextIO
 
 from greenlane_tools.lab.ending import CLEAR
 
-__all__ = ["LiveTalk", "Talk", "give"]
-
 
 class Talk(Protocol):
     """Reports the progress of a run."""

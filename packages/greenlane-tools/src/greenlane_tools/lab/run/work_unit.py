@@ -23,8 +23,6 @@ from typing import Final
 from greenlane.errors import HostError
 from greenlane_tools.lab.run.server import child_environment
 
-__all__ = ["ROUNDS", "cpu_ms", "iterations_per_ms", "main"]
-
 # Long against the clock's grain and short enough that most rounds see no other process.
 _ROUND_ITERATIONS: Final = 100_000
 ROUNDS: Final = 25

@@ -10,12 +10,8 @@ from typing import Final, NoReturn
 
 from greenlane.errors import SettingsError
 from greenlane.settings.refusal import nearest
-from greenlane_tools.lab.scenario.parts import Service
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario.parts import RequestClass, Service
 from greenlane_tools.lab.scenario.scenario import Scenario
-
-__all__ = ["ARGUMENTS", "MEANINGS", "OF_SERVICE", "check", "filled", "filled_command", "used"]
-
 
 _ROUNDING = 1e-6
 

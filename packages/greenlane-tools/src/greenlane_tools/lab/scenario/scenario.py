@@ -17,11 +17,9 @@ from greenlane_tools.lab.scenario.parts import (
     Contrast,
     Fault,
     Phase,
+    RequestClass,
     Service,
 )
-from greenlane_tools.lab.scenario.request_class import RequestClass
-
-__all__ = ["Level", "Scenario"]
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from greenlane_tools.page.frame import Frame, Mark, Scale, framed, tone
 from greenlane_tools.page.html import Html
 from greenlane_tools.page.svg import drawing, line, path
 
-__all__ = ["Curve", "Mark", "Point", "Scale", "curves"]
-
 #: A line of more points is drawn without a sign at each.
 _MOST_SIGNS: Final = 40
 #: Places of one line that say their value under the pointer.

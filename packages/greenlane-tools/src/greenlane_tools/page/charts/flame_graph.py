@@ -15,8 +15,6 @@ from greenlane_tools.page.html import Html, element, shown
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.page.svg import fitted
 
-__all__ = ["flame_graph"]
-
 _WIDTH: Final = 1000
 _ROW: Final = 19
 #: Frames narrower than this share of the whole are left out, and a graph has at most this many.

@@ -9,8 +9,6 @@ from greenlane_tools.page.html import Html, element, shown
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.page.svg import LETTER, drawing, fitted, label, rect
 
-__all__ = ["heat_map"]
-
 _MOST_LEFT: Final = 250
 _MOST_HEAD: Final = 150
 _CELL: Final = 66

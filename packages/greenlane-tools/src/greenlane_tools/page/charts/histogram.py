@@ -13,8 +13,6 @@ from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, milliseconds, share
 from greenlane_tools.page.svg import LETTER, circle, drawing, label, line
 
-__all__ = ["histogram"]
-
 PERCENTILES: Final = (0.5, 0.95, 0.99)
 _ROW: Final = 22
 

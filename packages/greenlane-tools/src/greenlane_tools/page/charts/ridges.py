@@ -11,8 +11,6 @@ from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import duration
 from greenlane_tools.page.svg import circle, drawing, label, line, path
 
-__all__ = ["ridges"]
-
 _LABEL: Final = 150  # for the names on the left
 _NUMBERS: Final = 110  # for p50 and p99 on the right
 _ROW: Final = 46

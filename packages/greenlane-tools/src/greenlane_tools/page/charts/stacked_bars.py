@@ -10,8 +10,6 @@ from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import duration, share
 from greenlane_tools.page.svg import LETTER, drawing, label, rect
 
-__all__ = ["Bar", "stacked_bars"]
-
 _LEFT: Final = 250
 _RIGHT: Final = 850
 _WIDTH: Final = 960

@@ -10,8 +10,6 @@ from greenlane_tools.page.frame import apart
 from greenlane_tools.page.html import Html
 from greenlane_tools.page.svg import circle, drawing, label, line, path
 
-__all__ = ["time_lines"]
-
 _LEFT: Final = 62
 _RIGHT: Final = 780
 _WIDTH: Final = 960

@@ -10,8 +10,6 @@ from greenlane_tools.page.html import Html
 from greenlane_tools.page.quantities import duration
 from greenlane_tools.page.svg import LETTER, drawing, label, line, rect
 
-__all__ = ["Stretch", "waterfall"]
-
 _LEFT: Final = 150
 _RIGHT: Final = 950
 _ROW: Final = 24

@@ -9,8 +9,6 @@ from greenlane_tools.page.axis import Axis, grid
 from greenlane_tools.page.html import Html, shown
 from greenlane_tools.page.svg import LETTER, circle, drawing, label, line
 
-__all__ = ["Whisker", "whiskers"]
-
 #: Where the axis given to `whiskers` must begin and end.
 LEFT: Final = 250
 RIGHT: Final = 746

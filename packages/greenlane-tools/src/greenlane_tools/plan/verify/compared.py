@@ -8,10 +8,7 @@ from typing import Final
 
 from greenlane_tools.page.quantities import milliseconds
 from greenlane_tools.plan.band import Band
-from greenlane_tools.plan.goal import level_said
-from greenlane_tools.plan.seen import per_cent
-
-__all__ = ["COLUMNS", "Compared", "row_of", "table_of"]
+from greenlane_tools.plan.goal import level_said, per_cent
 
 #: Of the table for people.
 COLUMNS: Final = (

@@ -22,15 +22,12 @@ from greenlane_tools.plan.advice import Advice
 from greenlane_tools.plan.band import bands
 from greenlane_tools.plan.differences import NOISE_FRAC
 from greenlane_tools.plan.goal import Goal
-from greenlane_tools.plan.measured import carried
 from greenlane_tools.plan.options import Option
-from greenlane_tools.plan.profile import Profile
+from greenlane_tools.plan.profile import Profile, carried
 from greenlane_tools.plan.set_up import CONNECTIONS, SWITCH_MS, THREADS, SetUp
 from greenlane_tools.plan.settings import settings_of
 from greenlane_tools.plan.verify.compared import Compared
 from greenlane_tools.plan.verify.scenarios import APPLICATION, application_of, classes_of, matched, named, twin
-
-__all__ = ["GREENLANE", "SECONDS", "Proof", "contender_of", "proven", "slower_than_recorded"]
 
 SECONDS: Final = 60.0
 _REPETITIONS: Final = 2

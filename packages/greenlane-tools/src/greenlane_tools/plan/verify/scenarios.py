@@ -11,14 +11,11 @@ from typing import Final
 
 from greenlane.errors import PlanError
 from greenlane.settings import Settings
-from greenlane_tools.lab.scenario import catalogue, file
-from greenlane_tools.lab.scenario.parts import Service
-from greenlane_tools.lab.scenario.request_class import RequestClass
+from greenlane_tools.lab.scenario import catalogue
+from greenlane_tools.lab.scenario.parts import RequestClass, Service
 from greenlane_tools.lab.scenario.scenario import Scenario
 from greenlane_tools.plan.profile import Profile
 from greenlane_tools.plan.route import Route, simulated_route
-
-__all__ = ["APPLICATION", "application_of", "classes_of", "matched", "named", "twin"]
 
 APPLICATION: Final = "played:app"
 _PROGRAM: Final = "played.py"
@@ -103,7 +100,7 @@ def named(name: str, profile: Profile, limits_ms: dict[str, float], *, seconds: 
 
     Raises: SettingsError: there is no such scenario. PlanError: its classes are not the profile's routes.
     """
-    scenario = file.read(catalogue.found(name))
+    scenario = catalogue.read(catalogue.found(name))
     routes = matched(scenario, profile)
     left = [route.route for route in profile.routes if route.route not in routes]
     if left:

@@ -107,9 +107,7 @@ class _Cluster:
         # What workers print goes to this process's output, which is the service's stderr.
         ray.init(address=options.address, configure_logging=False, **local)
         # Never again: what a call has done is not known when it did not answer.
-        actor = ray.remote(
-            num_cpus=options.num_cpus, max_restarts=0, max_task_retries=0, concurrency_groups={"told": 1}
-        )(Actor)
+        actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0, concurrency_groups={"told": 1})(Actor)
         #: Starts an actor.
         self.actor = functools.partial(actor.remote, path, main, ray.get_runtime_context().get_node_id())
 

@@ -25,8 +25,6 @@ class ClusterOptions:
     queue: int = 256
     # Most workers (Ray actors) at once. They are started on demand. Default arbitrary: on a shared cluster, little.
     workers: int = 8
-    # CPUs that Ray reserves for each worker while it is there.
-    num_cpus: float = 1.0
     # Time after which a worker that has nothing to do is given back to the cluster.
     idle_s: float = 60.0
     # Time that the connection, and the start of a worker, may take: a full cluster has no room.
@@ -45,6 +43,5 @@ class ClusterOptions:
             )  # fmt: skip
         check_range("queue", self.queue, 0, 1_000_000)
         check_range("cluster_workers", self.workers, 1, 10_000)
-        check_range("cluster_cpus", self.num_cpus, 0, 1024)
         check_range("idle_s", self.idle_s, 0.1, 86_400)
         check_range("start_timeout_s", self.start_timeout_s, 0.1, 86_400)

@@ -6,6 +6,5 @@ job       the input of a run, and its result
 beats     heartbeat and callers on a loop
 hub       heartbeat and callers on gevent's hub
 places    how each contender places a call from a loop
-crossing  bytes that cross to another process
 train     trains the model of the function `catboost`
 """

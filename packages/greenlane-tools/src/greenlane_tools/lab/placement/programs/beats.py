@@ -10,8 +10,6 @@ from typing import Any, Final
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.placement.programs.job import Job, Result
 
-__all__ = ["AFTER_S", "BEAT_S", "Count", "measured"]
-
 BEAT_S: Final = 0.001
 #: The heartbeat goes on for this long when the last call has ended, so that it can tell of that call too.
 AFTER_S: Final = 0.02

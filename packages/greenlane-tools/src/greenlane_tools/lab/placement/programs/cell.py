@@ -9,8 +9,6 @@ from typing import Any
 
 from greenlane_tools.lab.placement.programs.job import Job, end_all
 
-__all__ = ["main"]
-
 
 def main(text: str) -> None:
     """Run the job and leave its result; ends the process and all that it started."""

@@ -20,8 +20,6 @@ from greenlane_tools.lab.placement.programs.beats import measured
 from greenlane_tools.lab.placement.programs.job import Job
 from greenlane_tools.lab.placement.programs.result import left
 
-__all__ = ["JOB_VARIABLE", "Work", "application"]
-
 JOB_VARIABLE: Final = "PLACEMENT_JOB"
 _PATH: Final = f"{__name__}:Work"
 _TRIES: Final = 200

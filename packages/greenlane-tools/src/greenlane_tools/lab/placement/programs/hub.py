@@ -8,9 +8,7 @@ from typing import Any
 
 from greenlane_tools.lab.placement.programs.beats import AFTER_S, BEAT_S, Count
 from greenlane_tools.lab.placement.programs.job import Job
-from greenlane_tools.lab.placement.programs.ours import pinned
-
-__all__ = ["measured", "opened"]
+from greenlane_tools.lab.placement.programs.result import pinned
 
 
 def opened(contender: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> Callable[[], Any]:

@@ -13,8 +13,6 @@ from typing import Any
 from greenlane_tools.lab import processes
 from greenlane_tools.lab.placement.functions import FUNCTIONS, Amounts
 
-__all__ = ["Job", "Result", "end_all"]
-
 
 @dataclass(frozen=True)
 class Job:

@@ -14,9 +14,7 @@ from typing import Any, Final
 from greenlane_tools.lab.environment import usable_cores
 from greenlane_tools.lab.placement import work
 from greenlane_tools.lab.placement.programs.job import end_all
-from greenlane_tools.lab.placement.programs.ours import PLACEMENTS, pinned
-
-__all__ = ["OPENED", "opened"]
+from greenlane_tools.lab.placement.programs.result import PLACEMENTS, pinned
 
 Function = Callable[..., Any]
 Call = Callable[[], Awaitable[Any]]

@@ -8,8 +8,6 @@ from typing import Final
 
 from greenlane_tools.lab.placement import work
 
-__all__ = ["main"]
-
 _TREES: Final = 500
 _DEPTH: Final = 6
 _SEED: Final = 1
