@@ -33,7 +33,7 @@ mod waits;
 pub use blocking::{
     begin_here, blocked, calling, connected, enter, leave, returned_ns, timed_out, waits_for_lock,
 };
-pub use job::{attach, attach_at, running, spent, take_pool_wait, with_unit};
+pub use job::{attach, attach_at, running, spent, take_place_wait, with_unit};
 pub use loops::{
     enter_loop, is_loop, last_poll_ns, last_stamp, leave_loop, loop_polled, poll_bracket,
     thread_polled, waits_by,

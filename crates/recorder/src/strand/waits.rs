@@ -40,8 +40,8 @@ pub fn waited(kind: WaitKind, from_ns: u64, to_ns: u64) {
     let (unit, job) = match strand.current() {
         Some(unit) => {
             unit.spent.waited(kind, to_ns.saturating_sub(from_ns));
-            if kind == WaitKind::Pool {
-                unit.pool_wait = (from_ns, to_ns);
+            if matches!(kind, WaitKind::Pool | WaitKind::Lock) {
+                unit.place_wait = (from_ns, to_ns);
             }
             (unit.id, unit.job)
         }
