@@ -124,7 +124,7 @@ impl Resource {
     ) -> PyResult<()> {
         if asked_ns != 0 {
             let caller = frames::caller(py, frame, frames::MOST_FRAMES);
-            let mut waited = thread_state::take_pool_wait();
+            let mut waited = thread_state::take_place_wait();
             // Else it has waited for what the pool does itself, such as a connection that it makes.
             if self.state().is_some_and(|state| state.given_ns < waited.0) {
                 waited = (0, 0);
@@ -159,7 +159,7 @@ impl Resource {
         if asked_ns == 0 {
             return Ok(());
         }
-        let waited = thread_state::take_pool_wait();
+        let waited = thread_state::take_place_wait();
         let is_wait = is_wait(waited, asked_ns);
         if let Some(mut state) = self.state() {
             state.waiting = state.waiting.saturating_sub(1);

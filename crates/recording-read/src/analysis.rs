@@ -1201,7 +1201,7 @@ impl Waits {
 /// What `rows.py` calls a kind of wait.
 pub fn wait_name(kind: u8) -> &'static str {
     [
-        "gil", "loop", "permit", "accept", "lock", "pool", "os", "stopped", "parked", "unseen",
+        "gil", "loop", "permit", "accept", "lock", "pool", "os", "stopped", "parked", "blocked",
         "queue",
     ][usize::from(kind)]
 }

@@ -41,7 +41,7 @@ impl Culprits {
         culprits.loops = culprits.number((texts.number("loop"), -1));
         culprits.native = culprits.number((texts.number("native"), -1));
         culprits.unknown = culprits.number((texts.number("unknown"), -1));
-        culprits.unseen = culprits.number((texts.number("unseen"), -1));
+        culprits.unseen = culprits.number((texts.number("blocked"), -1));
         culprits
     }
 

@@ -513,9 +513,9 @@ def test_time_off_the_core_beyond_what_the_scheduler_counts_is_unseen() -> None:
     story.writer.event("slice", from_ns=_ns(0), to_ns=_ns(100), unit=1, job=1, cpu_ns=40 * MS)
     story.writer.event("cores", at_ns=_ns(101), thread=7, waited_ns=15 * MS, withheld_ns=4 * MS)
     job = story.end().jobs[0]
-    assert job.wait_ns == {"os": pytest.approx(14 * MS, abs=100), "unseen": pytest.approx(46 * MS, abs=100)}
+    assert job.wait_ns == {"os": pytest.approx(14 * MS, abs=100), "blocked": pytest.approx(46 * MS, abs=100)}
     assert (job.cpu_ns, job.residual_ns) == (40 * MS, 0)
-    assert dict(job.culprits).keys() == {"os", "unseen"}
+    assert dict(job.culprits).keys() == {"os", "blocked"}
 
 
 def test_a_result_from_elsewhere_is_no_wait_for_a_place() -> None:

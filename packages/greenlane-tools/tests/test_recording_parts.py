@@ -80,7 +80,7 @@ def _said(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Without its culprits. What is unseen is told from `os` by a bound that counts from the start of a part."""
     waits: Counter[str] = Counter()
     for kind, ns in row[13].items():
-        waits["os" if kind == "unseen" else kind] += ns
+        waits["os" if kind == "blocked" else kind] += ns
     return (*row[:13], dict(waits), *row[14:16])
 
 

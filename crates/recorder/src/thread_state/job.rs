@@ -38,11 +38,11 @@ pub fn with_unit<T>(look: impl FnOnce(&mut Unit) -> T) -> Option<T> {
     Some(look(unit))
 }
 
-/// The running unit's last wait for a place of a pool, (from, to); zeros = none since it was last asked for.
-pub fn take_pool_wait() -> (u64, u64) {
+/// The running unit's last wait for a lock or a place of a pool, (from, to); zeros = none since it was last asked for.
+pub fn take_place_wait() -> (u64, u64) {
     find_state()
         .and_then(|mut state| state.current())
-        .map_or((0, 0), |unit| std::mem::take(&mut unit.pool_wait))
+        .map_or((0, 0), |unit| std::mem::take(&mut unit.place_wait))
 }
 
 /// The running unit works for `job` from now on; the one it worked for before.

@@ -34,7 +34,7 @@ pub use blocking::{
     begin_here, calling, enter, leave, record_block, returned_ns, set_connected_ns, timed_out,
     waits_for_lock,
 };
-pub use job::{attach, attach_at, running, take_pool_wait, unit_totals, with_unit};
+pub use job::{attach, attach_at, running, take_place_wait, unit_totals, with_unit};
 pub use loops::{
     enter_loop, is_loop, last_poll_ns, last_stamp, leave_loop, loop_polled, poll_bracket,
     thread_polled, waits_by,

@@ -27,8 +27,8 @@ pub struct Unit {
     pub peer: Text,
     /// When its I/O last became ready; 0 = never.
     pub io_ready_ns: u64,
-    /// Its last wait for a place of a pool, (from, to); zeros = none.
-    pub pool_wait: (u64, u64),
+    /// Its last wait for a lock or a place of a pool, (from, to); zeros = none.
+    pub place_wait: (u64, u64),
     /// Where its time went so far.
     pub totals: UnitTotals,
 }
@@ -46,7 +46,7 @@ pub(super) fn blank(id: u32, job: u64) -> Unit {
         call: 0,
         peer: 0,
         io_ready_ns: 0,
-        pool_wait: (0, 0),
+        place_wait: (0, 0),
         totals: UnitTotals::default(),
     }
 }

@@ -44,8 +44,8 @@ pub fn record_wait(kind: WaitKind, from_ns: u64, to_ns: u64) {
     let (unit, job) = match state.current() {
         Some(unit) => {
             unit.totals.add_wait(kind, to_ns.saturating_sub(from_ns));
-            if kind == WaitKind::Pool {
-                unit.pool_wait = (from_ns, to_ns);
+            if matches!(kind, WaitKind::Pool | WaitKind::Lock) {
+                unit.place_wait = (from_ns, to_ns);
             }
             (unit.id, unit.job)
         }

@@ -313,8 +313,8 @@ def test_a_gil_that_is_nobodys_while_a_thread_wakes_is_a_note_with_the_length_of
 
 
 def test_a_process_that_uses_more_than_a_core_competes_with_its_own_native_threads() -> None:
-    made = Made(jobs=jobs("/rank", 20, {"os": 200 * MS, "unseen": 100 * MS}, cpu_ns=300 * MS))
-    made.blame = [blame("/rank", "os", "os", 4 * S), blame("/rank", "unseen", "unseen", 2 * S)]
+    made = Made(jobs=jobs("/rank", 20, {"os": 200 * MS, "blocked": 100 * MS}, cpu_ns=300 * MS))
+    made.blame = [blame("/rank", "os", "os", 4 * S), blame("/rank", "blocked", "blocked", 2 * S)]
     made.own = [Own(0, 1, "/rank", "rank (shop/app.py:14)", S, 5)]
     made.processes = [Process(0, 7, {}, 0, 20 * S, 0, 0)]
     made.samples = [Sample(0, n * S, n * S * 9 // 5, 0, 10**8, 20, 1, 0, 0) for n in range(10)]
@@ -354,7 +354,7 @@ def test_seconds_without_quota_are_no_neighbours() -> None:
 
 def test_the_collector_is_told_with_the_line_that_starts_it() -> None:
     made = waiting("accept", "gc", MS)
-    made.blame += [blame("/quick", "accept", "/slow", 200 * MS, 20 * MS)]
+    made.blame += [blame("/quick", "accept", "/slow", 200 * MS, 20 * MS), blame("/quick", "accept", "thread", 300 * MS)]
     made.own = [Own(0, 21, "/slow", "load (shop/app.py:13)", S, 5)]
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key, verdict.line) == ("collector", "freeze", "app.py:13 load")
@@ -375,6 +375,8 @@ def test_what_has_no_name_is_no_verdict_below_what_is_felt() -> None:
     made = Made(jobs=jobs("/quick", 20, {"accept": 8 * MS}, cpu_ns=MS))
     made.blame = [blame("/quick", "accept", "unknown", 160 * MS)]
     assert told(made).kind == "none"
+    made.blame = [blame("/quick", "accept", "thread server", 160 * MS)]
+    assert told(made).kind == "none"
 
 
 def test_jobs_that_waited_for_the_boot_are_not_in_the_share_of_p99() -> None:
@@ -383,6 +385,14 @@ def test_jobs_that_waited_for_the_boot_are_not_in_the_share_of_p99() -> None:
     made.jobs = [early._replace(arrival_ns=-4 * S, handler_ns=-S, end_ns=-S + MS), *made.jobs]
     made.blame = [blame("/quick", "accept", "unknown", 3080 * MS)]
     assert told(made).kind == "none"
+
+
+def test_what_the_boots_jobs_waited_for_is_not_what_others_wait_for() -> None:
+    made = Made(jobs=[*jobs("/quick", 35, cpu_ns=MS, first=1), *jobs("/quick", 5, {"accept": 30 * MS}, 40, cpu_ns=MS)])
+    (early,) = jobs("/quick", 1, {"accept": 3 * S}, cpu_ns=MS, culprits=[("unknown", 3 * S)])
+    made.jobs = [early._replace(arrival_ns=-4 * S, handler_ns=-S, end_ns=-S + MS), *made.jobs]
+    made.blame = [blame("/quick", "accept", "unknown", 3 * S), blame("/quick", "accept", "/quick", 150 * MS, 30 * MS)]
+    assert (told(made).kind, round(told(made).wait_ns / MS)) == ("gil", 30)
 
 
 def test_one_job_never_decides_and_a_probe_of_the_boot_is_a_note() -> None:

@@ -1,16 +1,18 @@
 """Records services whose truth is known, and says which part of the report's verdict is right.
 
-    python -m tests.truths.check [--keep FOLDER] [--again] [--measured] [--state FILE] [NAME ...]
+    python -m tests.truths.check [--keep FOLDER] [--again] [--measured] [--page] [NAME ...]
 
 A line a service, then what was found beside what is true where they differ. --keep leaves the recordings in FOLDER;
 with --again those that are there are read, and nothing is run. --measured applies each remedy instead, unrecorded, and
-prints the victim's p99 before and after. --state writes a table of all into FILE. Exit 1: something is wrong.
+prints the victim's p99 before and after. --page writes the table of docs/report.md, with those times as FOLDER has
+them. Exit 1: something is wrong.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,8 +29,9 @@ from tests.servers import Postgres
 TRUTHS: Mapping[str, Truth] = {
     **pools.TRUTHS, **threads.TRUTHS, **cores.TRUTHS, **elsewhere.TRUTHS, **shop.TRUTHS,
 }  # fmt: skip
-#: Those of the table in which this began.
-SIX = ("pool_dependency", "pool_stats", "c_regex", "executor_resolver", "gil_metrics", "loop_boto")
+_ROOT = Path(__file__).resolve().parents[4]
+_PAGE = _ROOT / "docs" / "report.md"
+_COMMAND = "python -m tests.truths.check --page"
 
 
 def recorded(truth: Truth, file: Path, postgres: str = "") -> Seen:
@@ -65,13 +68,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--measured", action="store_true")
-    parser.add_argument("--state", type=Path)
+    parser.add_argument("--page", action="store_true")
     parser.add_argument("names", nargs="*", choices=[[], *TRUTHS])
     options = parser.parse_args(argv)
     names = options.names or [*TRUTHS]
     with Postgres() as database, tempfile.TemporaryDirectory(prefix="truths-") as folder:
         if options.measured:
-            return _measure(names, database.url)
+            return _measure(names, database.url, options.keep or Path(folder))
         rows = []
         for name in names:
             file = (options.keep or Path(folder)) / f"{name}.glr"
@@ -83,12 +86,10 @@ def main(argv: Sequence[str]) -> int:
                 parts, brief = [Part("run", False, str(error), "one that ends")], ""
             rows.append((name, parts, brief))
             _print(name, parts, brief)
-    right = sum(all(part.right for part in parts) for _, parts, _ in rows)
-    print(f"{right} of {len(rows)} are right")
-    if options.state:
-        options.state.write_text(
-            "\n".join(["| service | truth | first sentence | wrong |", "|---|---|---|---|", *map(_row, rows), ""])
-        )
+        right = sum(all(part.right for part in parts) for _, parts, _ in rows)
+        print(f"{right} of {len(rows)} are right")
+        if options.page:
+            _write([_row(*row, options.keep or Path(folder)) for row in rows])
     return 0 if right == len(rows) else 1
 
 
@@ -101,14 +102,29 @@ def _print(name: str, parts: list[Part], brief: str) -> None:
         print("".join(f"    | {line}\n" for line in brief.splitlines()[:12]), end="", flush=True)
 
 
-def _row(row: tuple[str, list[Part], str]) -> str:
-    name, parts, brief = row
-    wrong = "; ".join(f"{part.name}: {part.found} (expected {part.expected})" for part in parts if not part.right)
-    cells = (name, TRUTHS[name].cause, " ".join(brief.split("\n\n")[0].split()), wrong or "nothing")
+def _row(name: str, parts: list[Part], brief: str, folder: Path) -> str:
+    wrong = [part.name for part in parts if not part.right]
+    do = next((line.removeprefix("do ").strip() for line in brief.splitlines() if line.startswith("do ")), "")
+    times = folder / f"{name}.p99"
+    p99 = times.read_text() if times.exists() else "-"
+    cells = (name, TRUTHS[name].cause, brief.partition("\n")[0], do, ", ".join(wrong) or "-", p99)
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def _measure(names: Sequence[str], postgres: str) -> int:
+def _write(rows: Sequence[str]) -> None:
+    """Puts the table in place of the page's."""
+    tree = subprocess.run(
+        ["git", "rev-parse", "--short=8", "HEAD"], cwd=_ROOT, check=True, capture_output=True, text=True
+    )
+    of = "packages/greenlane-tools/src/greenlane_tools/report"
+    head = f"<!-- measured: {_COMMAND}; tree: {tree.stdout.strip()}; of: {of} -->\n"
+    titles = ("service", "its cause", "first sentence of `--brief`", "do", "wrong", "p99 before, after")
+    lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}", *rows]
+    old = rf"<!-- measured: {_COMMAND}; .*?\n\n(?=#|\Z)"
+    _PAGE.write_text(re.sub(old, lambda _: "\n".join([head, *lines, "", ""]), _PAGE.read_text(), flags=re.DOTALL))
+
+
+def _measure(names: Sequence[str], postgres: str, folder: Path) -> int:
     print(f"{'service':<22} {'p99 before':>10} {'after':>8}   what is changed")
     wrong = 0
     for name in names:
@@ -118,6 +134,7 @@ def _measure(names: Sequence[str], postgres: str) -> int:
         before, after = measured(truth, postgres)
         helps = after <= truth.most_frac * before
         wrong += not helps
+        (folder / f"{name}.p99").write_text(f"{before:.0f}, {after:.0f} ms: {truth.change}")
         print(
             f"{name:<22} {before:>7.0f} ms {after:>5.0f} ms   {truth.change}{'' if helps else '   DOES NOT HELP'}",
             flush=True,

@@ -731,6 +731,8 @@ def test_a_semaphore(program: str, run: str, name: str, tmp_path: Path) -> None:
 )
 def test_a_lock(program: str, run: str, name: str, tmp_path: Path) -> None:
     assert check(PRELUDE + program + run, tmp_path, kind="lock").name == name
+    (victim,) = [job for job in recorded(tmp_path).jobs if job.route == "victim"]
+    assert victim.wait_ns.get("lock", 0) > 0 and not victim.wait_ns.get("pool")
 
 
 def test_a_lock_that_a_library_takes_is_told_by_the_applications_line(tmp_path: Path) -> None:

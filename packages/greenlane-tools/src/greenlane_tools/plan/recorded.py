@@ -241,7 +241,7 @@ def _left_out(jobs: Sequence[Job], overhead: float | None, unfinished: int) -> l
     latency_ns = max(1, sum(job.latency_ns for job in jobs))
     shares = {
         "for a core, because of other load on the machine: a plan does not model that": _waited(jobs, "os"),
-        "in calls that no probe sees: a plan ignores them": _waited(jobs, "unseen"),
+        "in calls that no probe sees: a plan ignores them": _waited(jobs, "blocked"),
         "for locks, pools and threads of the application: a plan does not model those waits": (
             _waited(jobs, "lock") + _waited(jobs, "pool") + _waited(jobs, "queue")
         ),

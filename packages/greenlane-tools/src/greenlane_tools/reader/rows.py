@@ -44,7 +44,7 @@ class Job(NamedTuple):
     cpu_ns: int
     #: By what it blocked on: socket, ssl, dns, select, sleep, process, driver, host.
     io_ns: dict[str, int]
-    #: By what it waited for: gil, loop, permit, stopped, accept, parked, lock, pool, queue, os, unseen.
+    #: By what it waited for: gil, loop, permit, stopped, accept, parked, lock, pool, queue, os, blocked.
     wait_ns: dict[str, int]
     residual_ns: int
     #: So much of the I/O may have been wait: its reply's moment is known only as a bound.
@@ -90,9 +90,9 @@ class Blame(NamedTuple):
 
     #: A route.
     victim: str
-    #: gil, loop, permit, stopped, accept, parked, lock, pool, queue, os, unseen.
+    #: gil, loop, permit, stopped, accept, parked, lock, pool, queue, os, blocked.
     kind: str
-    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL unseen), "unseen", "unknown"; of
+    #: A route; or "gc", "os", "loop", "thread NAME" (no job), "native" (held the GIL), "blocked", "unknown"; of
     #: what was parked "limit KEY", "breaker KEY" or "slots".
     culprit: str
     #: The culprit's phase; -1 = not a route.

@@ -5,14 +5,19 @@
     tail         per route: what the slow ones exceed the middle by, by kind and culprit
     own          where jobs spent their own time: CPU by line, I/O, waiting
     culprits     who made whom wait, at which line of code, in which functions
-    contention   one long burst or many short ones; slices that the interpreter could not cut
+    uncut        slices that the interpreter could not cut
+    lines        the line of a holder
     clocks       upstream's clock beside the application's; arrival, spawn and handler; deadlines of branches
     workers      workers against each other; how the load came; signals for an autoscaler
     ending       what was running when a process ended
     overhead     what the recording itself cost
-    gain         what permits would change, estimated
-    findings     what else deserves a sentence: late replies, blocked loops, executors, overload
-    verdict      the one sentence
+    turns        who took turns for permits: what each route paid and gained
+    cores        a CPU quota, native threads of libraries
+    waiting      what jobs waited for, by resource: who waited, who had it
+    remedies     what helps against what
+    verdict      the one sentence, its line, remedy and check
+    notes        what else deserves a sentence: late replies, clocks that start late, uneven workers
+    differences  two recordings beside each other
     story        one job's calls: the upstream's own clock, the wire's, the application's
     study        all of it together, computed once
     json_rows    as rows of `--json`

@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from greenlane_tools.reader.rows import Call, Job
 from greenlane_tools.report.split import nearest, neighbours
 
-__all__ = ["Branch", "RouteClocks", "UpstreamClocks", "branches_of", "route_clocks", "upstreams"]
+__all__ = ["Branch", "Clock", "RouteClocks", "UpstreamClocks", "branches_of", "route_clocks", "upstreams"]
+
+
+class Clock(NamedTuple):
+    """Percentiles of what one clock says, ns."""
+
+    p50_ns: int
+    p99_ns: int
 
 
 @dataclass(frozen=True)
@@ -26,17 +34,13 @@ class UpstreamClocks:
     #: Calls whose reply has a known moment.
     known: int
     #: What the application saw: from the send until its code went on.
-    seen_p50_ns: int
-    seen_p99_ns: int
+    seen: Clock
     #: On the wire: from the send until the reply was there. The span as it should be.
-    wire_p50_ns: int | None
-    wire_p99_ns: int | None
+    wire: Clock | None
     #: By the upstream's own clock, of the calls whose reply says it.
-    own_p50_ns: int | None
-    own_p99_ns: int | None
+    own: Clock | None
     #: The reply was there, the code did not go on: the process's own time.
-    late_p50_ns: int | None
-    late_p99_ns: int | None
+    late: Clock | None
     #: Means of the calls around the p99 of what was seen: on the wire, then in the process.
     slow_wire_ns: float
     slow_late_ns: float
@@ -72,12 +76,9 @@ class RouteClocks:
     jobs: int
     #: Which clocks the arrivals were read from, most frequent first.
     clocks: Sequence[str]
-    arrival_p50_ns: int
-    arrival_p99_ns: int
-    spawn_p50_ns: int | None
-    spawn_p99_ns: int | None
-    handler_p50_ns: int
-    handler_p99_ns: int
+    arrival: Clock
+    spawn: Clock | None
+    handler: Clock
 
 
 def upstreams(calls: Iterable[Call]) -> list[UpstreamClocks]:
@@ -95,7 +96,7 @@ def route_clocks(jobs: Iterable[Job]) -> list[RouteClocks]:
     for job in jobs:
         grouped.setdefault(job.route, []).append(job)
     found = [_clocks(route, of) for route, of in grouped.items()]
-    return sorted(found, key=lambda each: ((each.handler_p99_ns - each.arrival_p99_ns) * each.jobs, each.route))
+    return sorted(found, key=lambda each: ((each.handler.p99_ns - each.arrival.p99_ns) * each.jobs, each.route))
 
 
 def late(call: Call) -> bool:
@@ -104,11 +105,7 @@ def late(call: Call) -> bool:
 
 
 def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> UpstreamClocks:
-    seen = [call.to_ns - call.from_ns for call in calls]
     known = [call for call in calls if call.ready_ns]
-    wire = sorted(call.wire_ns for call in known)
-    own = sorted(call.own_ns for call in calls if call.own_ns)
-    lateness = sorted(call.late_ns for call in known)
     slow = neighbours(known, 0.99) if known else []
     after = [call for call in calls if late(call)]
     replied = sum(call.ready_ns > call.deadline_ns for call in after)
@@ -116,14 +113,10 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> UpstreamClock
         *key,
         calls=calls,
         known=len(known),
-        seen_p50_ns=nearest(seen, 0.5),
-        seen_p99_ns=nearest(seen, 0.99),
-        wire_p50_ns=nearest(wire, 0.5) if wire else None,
-        wire_p99_ns=nearest(wire, 0.99) if wire else None,
-        own_p50_ns=nearest(own, 0.5) if own else None,
-        own_p99_ns=nearest(own, 0.99) if own else None,
-        late_p50_ns=nearest(lateness, 0.5) if wire else None,
-        late_p99_ns=nearest(lateness, 0.99) if wire else None,
+        seen=_clock([call.to_ns - call.from_ns for call in calls]),
+        wire=_clock(call.wire_ns for call in known) if known else None,
+        own=_clock(own) if (own := [call.own_ns for call in calls if call.own_ns]) else None,
+        late=_clock(call.late_ns for call in known) if known else None,
         slow_wire_ns=sum(call.wire_ns for call in slow) / max(1, len(slow)),
         slow_late_ns=sum(call.late_ns for call in slow) / max(1, len(slow)),
         late_resumed=len(after) - replied,
@@ -133,10 +126,12 @@ def _upstream(key: tuple[str, str, str], calls: Sequence[Call]) -> UpstreamClock
     )
 
 
+def _clock(times: Iterable[int]) -> Clock:
+    ordered = sorted(times)
+    return Clock(nearest(ordered, 0.5), nearest(ordered, 0.99))
+
+
 def _clocks(route: str, jobs: Sequence[Job]) -> RouteClocks:
-    arrival = sorted(job.latency_ns for job in jobs)
-    spawn = sorted(job.end_ns - job.spawn_ns for job in jobs if job.spawn_ns)
-    handler = sorted(job.end_ns - (job.handler_ns or job.arrival_ns) for job in jobs)
     counts: dict[str, int] = {}
     for job in jobs:
         counts[job.clock] = counts.get(job.clock, 0) + 1
@@ -144,12 +139,9 @@ def _clocks(route: str, jobs: Sequence[Job]) -> RouteClocks:
         route=route,
         jobs=len(jobs),
         clocks=sorted(counts, key=lambda clock: (-counts[clock], clock)),
-        arrival_p50_ns=nearest(arrival, 0.5),
-        arrival_p99_ns=nearest(arrival, 0.99),
-        spawn_p50_ns=nearest(spawn, 0.5) if spawn else None,
-        spawn_p99_ns=nearest(spawn, 0.99) if spawn else None,
-        handler_p50_ns=nearest(handler, 0.5),
-        handler_p99_ns=nearest(handler, 0.99),
+        arrival=_clock(job.latency_ns for job in jobs),
+        spawn=_clock(spawn) if (spawn := [job.end_ns - job.spawn_ns for job in jobs if job.spawn_ns]) else None,
+        handler=_clock(job.end_ns - (job.handler_ns or job.arrival_ns) for job in jobs),
     )
 
 

@@ -41,7 +41,7 @@ _CALLED: Final[Mapping[str, str]] = {
     "native": "native code that held the GIL",
     "loop": "the event loop's own work",
     "thread": "a thread without a job",
-    "unseen": "calls that block past the functions that are watched",
+    "blocked": "calls that block past the functions that are watched",
     "unknown": "something that the recording cannot name",
 }
 #: Kinds of work by what their frames are called; the innermost frame that matches decides.

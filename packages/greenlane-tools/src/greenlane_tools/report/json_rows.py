@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
-from greenlane_tools.report.clocks import late
+from greenlane_tools.report.clocks import RouteClocks, UpstreamClocks, late
 from greenlane_tools.report.culprits import by_function, by_work
 from greenlane_tools.report.ending import place_of
 from greenlane_tools.report.overhead import LEFT_OUT
@@ -27,21 +27,12 @@ VIEWS: Final = (
         "clock",
         "worker",
         "unfinished",
-    ),
-    *(
         "branch",
         "load",
         "cost",
         "own",
-        "held",
-        "scaling",
-        "turns",
-        "job",
-        "call",
-        "process",
-        "overhead",
-        "note",
     ),
+    *("held", "scaling", "turns", "job", "call", "process", "overhead", "note"),
 )
 
 
@@ -81,16 +72,8 @@ def _routes(study: ReportStudy) -> Iterator[Row]:
 
 def _turns(study: ReportStudy) -> Iterator[Row]:
     for each in study.turns:
-        yield {
-            "view": "turns",
-            "route": each.route,
-            "jobs": each.jobs,
-            "waited": each.waited,
-            "pays_ms": ms(each.pays_ns),
-            "gains_ms": ms(each.gains_ns),
-            # None of them in recordings by earlier releases.
-            **counted_turns(each),
-        }
+        # No counts in recordings by earlier releases.
+        yield _fields("turns", each, "route", "jobs", "waited", "pays_ns", "gains_ns", **counted_turns(each))
 
 
 def _tails(study: ReportStudy) -> Iterator[Row]:
@@ -132,25 +115,11 @@ def _blame(study: ReportStudy) -> Iterator[Row]:
 def _upstreams(study: ReportStudy) -> Iterator[Row]:
     for each in study.upstreams:
         yield {
-            "view": "upstream",
-            "route": each.route,
-            "upstream": each.upstream,
-            "operation": each.operation,
-            "samples": len(each.calls),
-            "known": each.known,
-            "seen_p50_ms": ms(each.seen_p50_ns),
-            "seen_p99_ms": ms(each.seen_p99_ns),
-            "wire_p50_ms": ms(each.wire_p50_ns),
-            "wire_p99_ms": ms(each.wire_p99_ns),
-            "own_p50_ms": ms(each.own_p50_ns),
-            "own_p99_ms": ms(each.own_p99_ns),
-            "late_p50_ms": ms(each.late_p50_ns),
-            "late_p99_ms": ms(each.late_p99_ns),
-            "slow_wire_ms": ms(each.slow_wire_ns),
-            "slow_late_ms": ms(each.slow_late_ns),
+            **_fields("upstream", each, "route", "upstream", "operation", samples=len(each.calls)),
+            **_fields("upstream", each, "known", "slow_wire_ns", "slow_late_ns", "with_deadline"),
+            **_percentiles(each, "seen", "wire", "own", "late"),
             "factor": rounded(each.factor) if each.known else None,
             "inflated_frac": rounded(each.inflated_frac) if each.known else None,
-            "with_deadline": each.with_deadline,
             "after_deadline": sum(map(late, each.calls)),
             "after_deadline_resumed": each.late_resumed,
             "errors": each.failed,
@@ -159,118 +128,50 @@ def _upstreams(study: ReportStudy) -> Iterator[Row]:
 
 def _clocks(study: ReportStudy) -> Iterator[Row]:
     for each in study.clocks:
-        yield {
-            "view": "clock",
-            "route": each.route,
-            "samples": each.jobs,
-            "arrival_clock": ", ".join(each.clocks),
-            "arrival_p50_ms": ms(each.arrival_p50_ns),
-            "arrival_p99_ms": ms(each.arrival_p99_ns),
-            "spawn_p50_ms": ms(each.spawn_p50_ns),
-            "spawn_p99_ms": ms(each.spawn_p99_ns),
-            "handler_p50_ms": ms(each.handler_p50_ns),
-            "handler_p99_ms": ms(each.handler_p99_ns),
-        }
+        more = {"arrival_clock": ", ".join(each.clocks), **_percentiles(each, "arrival", "spawn", "handler")}
+        yield _fields("clock", each, "route", samples=each.jobs, **more)
 
 
 def _workers(study: ReportStudy) -> Iterator[Row]:
+    names = ("pid", "jobs", "jobs_frac", "busy_frac", "busiest_second_frac", "lag_p50_ns", "lag_p99_ns", "in_progress")
     for each in study.balance.workers:
-        yield {
-            "view": "worker",
-            "pid": each.pid,
-            "jobs": each.jobs,
-            "jobs_frac": rounded(each.jobs_frac),
-            "busy_frac": rounded(each.busy_frac),
-            "busiest_second_frac": rounded(each.busiest_second_frac),
-            "lag_p50_ms": ms(each.lag_p50_ns),
-            "lag_p99_ms": ms(each.lag_p99_ns),
-            "in_progress": rounded(each.in_progress),
-            "p99_ms": ms(each.latency_p99_ns),
-            "os_wait_frac": rounded(each.os_wait_frac),
-            "waking_frac": rounded(each.waking_frac),
-            "hand_overs": each.hand_overs,
-            "rss_mb": rounded(each.rss_bytes / 1e6),
-        }
+        more = {"p99_ms": ms(each.latency_p99_ns), "rss_mb": rounded(each.rss_bytes / 1e6)}
+        yield _fields("worker", each, *names, "os_wait_frac", "waking_frac", "hand_overs", **more)
 
 
 def _branches(study: ReportStudy) -> Iterator[Row]:
     for each in study.branches:
-        yield {
-            "view": "branch",
-            "route": each.route,
-            "upstream": each.upstream,
-            "operation": each.operation,
-            "samples": each.calls,
-            "missed": each.missed,
-            "missed_frac": rounded(each.missed_frac),
-            "missed_but_ready": each.was_ready,
-            "missed_unknown": each.unknown,
-        }
+        more = {"samples": each.calls, "missed_but_ready": each.was_ready, "missed_unknown": each.unknown}
+        yield _fields("branch", each, "route", "upstream", "operation", "missed", "missed_frac", **more)
 
 
 def _load(study: ReportStudy) -> Iterator[Row]:
     found = study.load
-    yield {
-        "view": "load",
-        "done_per_s": rounded(found.per_s),
-        "mean_ms": ms(found.latency_ns),
-        "in_progress": rounded(found.in_progress),
-        "most_in_progress": found.most_in_progress,
-        "closed": found.closed,
-    }
+    more = {"done_per_s": rounded(found.per_s), "mean_ms": ms(found.latency_ns)}
+    yield _fields("load", found, "in_progress", "most_in_progress", "closed", **more)
 
 
 def _costs(study: ReportStudy) -> Iterator[Row]:
     for by, found in (("function", by_function), ("work", by_work)):
         for each in found(study.recording.stacks):
-            yield {
-                "view": "cost",
-                "by": by,
-                "name": each.name,
-                "place": each.place,
-                "lateness_ms": ms(each.lateness_ns),
-                "lateness_frac": rounded(each.lateness_frac),
-                "looks": each.looks,
-                "culprits": list(each.culprits[:5]),
-            }
+            more = {"by": by, "culprits": list(each.culprits[:5])}
+            yield _fields("cost", each, "name", "place", "lateness_ns", "lateness_frac", "looks", **more)
 
 
 def _held(study: ReportStudy) -> Iterator[Row]:
     for row in sorted(study.recording.held, key=lambda row: -row.ns):
-        yield {
-            "view": "held",
-            "route": row.route,
-            "call": row.call,
-            "stack": row.stack,
-            "calls": row.calls,
-            "blocked_ms": ms(row.ns),
-            "longest_ms": ms(row.longest_ns),
-        }
+        yield _fields("held", row, "route", "call", "stack", "calls", "longest_ns", blocked_ms=ms(row.ns))
 
 
 def _scaling(study: ReportStudy) -> Iterator[Row]:
-    found = study.scaling
-    yield {
-        "view": "scaling",
-        "lag_p99_ms": ms(found.lag_p99_ns),
-        "queue_wait_p99_ms": ms(found.queue_wait_p99_ns),
-        "hottest_busy_frac": rounded(found.hottest_busy_frac),
-        "hottest_second_frac": rounded(found.hottest_second_frac),
-        "mean_busy_frac": rounded(found.mean_busy_frac),
-    }
+    names = ("lag_p99_ns", "queue_wait_p99_ns", "hottest_busy_frac", "hottest_second_frac", "mean_busy_frac")
+    yield _fields("scaling", study.scaling, *names)
 
 
 def _own(study: ReportStudy) -> Iterator[Row]:
     for line in study.own:
-        yield {
-            "view": "own",
-            "route": line.route,
-            "function": line.frame.function,
-            "place": line.frame.place,
-            "cpu_ms": ms(line.cpu_ns),
-            "cpu_frac": line.frac,
-            "looks": line.looks,
-        }
+        more = {"function": line.frame.function, "place": line.frame.place, "cpu_frac": line.frac}
+        yield _fields("own", line, "route", "cpu_ns", "looks", **more)
 
 
 def _unfinished(study: ReportStudy) -> Iterator[Row]:
@@ -300,18 +201,9 @@ def _unfinished(study: ReportStudy) -> Iterator[Row]:
 def _overhead(study: ReportStudy) -> Iterator[Row]:
     found = study.overhead
     if found is not None:
-        yield {
-            "view": "overhead",
-            "processes": found.processes,
-            "cpu_frac": rounded(found.frac),
-            "events": found.events,
-            "event_ns": round(found.event_ns, 1),
-            "hooks_ms": ms(found.hooks_ns),
-            "writer_ms": ms(found.writer_ns),
-            "sampler_ms": ms(found.sampler_ns),
-            "lost_events": found.lost_events,
-            "left_out": LEFT_OUT,
-        }
+        more = {"cpu_frac": rounded(found.frac), "event_ns": round(found.event_ns, 1), "left_out": LEFT_OUT}
+        names = ("processes", "events", "hooks_ns", "writer_ns", "sampler_ns", "lost_events")
+        yield _fields("overhead", found, *names, **more)
 
 
 def _job(story: Story) -> Row:
@@ -359,15 +251,27 @@ def _job_calls(study: ReportStudy) -> Iterator[Row]:
 
 def _processes(study: ReportStudy) -> Iterator[Row]:
     for each in study.recording.processes:
-        about: Mapping[str, object] = each.about
-        yield {
-            "view": "process",
-            "pid": each.pid,
-            "seconds": round((each.to_ns - each.from_ns) / 1e9, 3),
-            "lost_events": each.lost_events,
-            "torn_bytes": each.torn_bytes,
-            "about": about,
-        }
+        more = {"seconds": round((each.to_ns - each.from_ns) / 1e9, 3), "about": each.about}
+        yield _fields("process", each, "pid", "lost_events", "torn_bytes", **more)
+
+
+def _fields(view: str, each: object, *names: str, **more: object) -> Row:
+    """A row of these attributes: times become ms, and fractions have four places."""
+    row: Row = {"view": view}
+    for name in names:
+        value = getattr(each, name)
+        if name.endswith("_ns"):
+            row[f"{name.removesuffix('_ns')}_ms"] = ms(value)
+        else:
+            row[name] = rounded(value) if isinstance(value, float) else value
+    return {**row, **more}
+
+
+def _percentiles(each: UpstreamClocks | RouteClocks, *clocks: str) -> Row:
+    known = {clock: getattr(each, clock) for clock in clocks}
+    return {
+        f"{clock}_{at}_ms": ms(of and getattr(of, f"{at}_ns")) for clock, of in known.items() for at in ("p50", "p99")
+    }
 
 
 def _place(study: ReportStudy, culprit: str) -> str | None:

@@ -113,13 +113,13 @@ def _branches(branches: Sequence[Branch]) -> Iterator[Note]:
 def _clock(clocks: Sequence[RouteClocks]) -> Iterator[Note]:
     for each in clocks[:1]:
         if (
-            each.arrival_p99_ns > _CLOCKS_FACTOR * each.handler_p99_ns
-            and each.arrival_p99_ns - each.handler_p99_ns > _LEAST_NS
+            each.arrival.p99_ns > _CLOCKS_FACTOR * each.handler.p99_ns
+            and each.arrival.p99_ns - each.handler.p99_ns > _LEAST_NS
         ):
             yield Note(
                 "clock",
-                f"A clock that starts in the handler says p99 {duration(each.handler_p99_ns)} for {each.route}; from "
-                f"arrival it is {duration(each.arrival_p99_ns)}. What waits before the first instruction is on no "
+                f"A clock that starts in the handler says p99 {duration(each.handler.p99_ns)} for {each.route}; from "
+                f"arrival it is {duration(each.arrival.p99_ns)}. What waits before the first instruction is on no "
                 "dashboard of the application.",
             )
 
@@ -145,31 +145,28 @@ def _workers(balance: Balance) -> Iterator[Note]:
 
 def _spans(upstreams: Sequence[UpstreamClocks]) -> Iterator[Note]:
     found = [
-        each
+        (each, each.wire.p99_ns)
         for each in upstreams
-        if each.route
-        and each.wire_p99_ns is not None
-        and each.seen_p99_ns >= max(_INFLATED * each.wire_p99_ns, _LEAST_NS)
+        if each.route and each.wire and each.seen.p99_ns >= max(_INFLATED * each.wire.p99_ns, _LEAST_NS)
     ]
     if found:
-        worst = found[0]
+        worst, wire_ns = found[0]
         yield Note(
             "inflated-spans",
             f"Spans of {count(len(found))} upstream operation{'s' * (len(found) > 1)} are inflated by the process's "
             f"own lateness; {worst.upstream} {worst.operation} in {worst.route} reads p99 "
-            f"{duration(worst.seen_p99_ns)} and was {duration(worst.wire_p99_ns or 0)}.",
+            f"{duration(worst.seen.p99_ns)} and was {duration(wire_ns)}.",
         )
 
 
 def _own_clock(upstreams: Sequence[UpstreamClocks]) -> Iterator[Note]:
     """The upstream's clock against the wire: what neither of the two processes has on its dashboard."""
     found = [
-        (each, each.wire_p99_ns, each.own_p99_ns)
+        (each, each.wire.p99_ns, each.own.p99_ns)
         for each in upstreams
-        if each.own_p99_ns
-        and each.wire_p99_ns is not None
-        and each.wire_p99_ns >= _INFLATED * each.own_p99_ns
-        and each.wire_p99_ns - each.own_p99_ns >= _BETWEEN_NS
+        if each.own
+        and each.wire
+        and each.wire.p99_ns >= max(_INFLATED * each.own.p99_ns, each.own.p99_ns + _BETWEEN_NS)
     ]
     if found:
         worst, wire_ns, own_ns = max(found, key=lambda one: one[1] - one[2])

@@ -30,7 +30,7 @@ __all__ = [
     "wait_ns",
 ]
 
-WAITS: Final = ("loop", "gil", "permit", "stopped", "accept", "parked", "pool", "queue", "lock", "os", "unseen")
+WAITS: Final = ("loop", "gil", "permit", "stopped", "accept", "parked", "pool", "queue", "lock", "os", "blocked")
 KINDS: Final = ("cpu", "io", *WAITS, "residual")
 _NAMES: Final = {
     "cpu": "CPU",
@@ -45,7 +45,7 @@ _NAMES: Final = {
     "queue": "wait: queue of a thread",
     "lock": "wait: lock",
     "os": "wait: OS",
-    "unseen": "wait: blocked in a call",
+    "blocked": "wait: blocked in a call",
     "residual": "residual",
 }
 T = TypeVar("T")

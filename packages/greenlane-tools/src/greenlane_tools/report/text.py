@@ -12,9 +12,9 @@ from greenlane_tools.report.own import OwnLine, own_lines
 from greenlane_tools.report.split import KINDS, named
 from greenlane_tools.report.story import story_sentence
 from greenlane_tools.report.study import ReportStudy
-from greenlane_tools.report.turns import counted_turns
+from greenlane_tools.report.turns import RouteTurns, counted_turns
 
-__all__ = ["Section", "plain", "sections"]
+__all__ = ["Section", "own_rows", "plain", "sections", "turns_rows"]
 
 #: Lines of each table; the page and `--json` have all.
 _MOST: Final = 8
@@ -29,11 +29,11 @@ def sections(study: ReportStudy) -> Iterator[Section]:
         ("where the time went, mean a job", _routes(study)),
         ("what slow jobs have more of", _tails(study)),
         ("who made whom wait", _blame(study)),
-        ("turns for permits: who pays, who gains", _turns(study)),
+        ("turns for permits: who pays, who gains", turns_rows(study.turns[:_MOST])),
         ("upstream's clock beside yours", _upstreams(study)),
         (_slowest(study), _slow_calls(study)),
-        ("where the slowest job computed", _own(own_lines(_of_slowest(study)))),
-        ("where jobs computed", _own(study.own)),
+        ("where the slowest job computed", own_rows(own_lines(_of_slowest(study))[:_MOST])),
+        ("where jobs computed", own_rows(study.own[:_MOST])),
         ("what was running at the end", _endings(study)),
         ("workers", _workers(study)),
     ):
@@ -89,7 +89,8 @@ def _blame(study: ReportStudy) -> Sequence[Line]:
     ]
 
 
-def _turns(study: ReportStudy) -> Sequence[Line]:
+def turns_rows(turns: Sequence[RouteTurns]) -> Sequence[Line]:
+    """A row a route."""
     return [
         {
             "route": each.route,
@@ -99,23 +100,23 @@ def _turns(study: ReportStudy) -> Sequence[Line]:
             "gains": duration(each.gains_ns),
             **{name: count(number) for name, number in counted_turns(each).items()},
         }
-        for each in study.turns[:_MOST]
+        for each in turns
     ]
 
 
 def _upstreams(study: ReportStudy) -> Sequence[Line]:
     shown = study.upstreams[:_MOST]
     # Most upstreams say nothing of themselves: no column then.
-    told = any(each.own_p99_ns is not None for each in shown)
+    told = any(each.own for each in shown)
     return [
         {
             "route": each.route or "-",
             "upstream": f"{each.upstream} {each.operation}".strip(),
             "calls": count(len(each.calls)),
-            "seen p99": duration(each.seen_p99_ns),
-            **({"its clock p99": _known(each.own_p99_ns)} if told else {}),
-            "on the wire p99": _known(each.wire_p99_ns),
-            "process p99": _known(each.late_p99_ns),
+            "seen p99": duration(each.seen.p99_ns),
+            **({"its clock p99": _known(each.own and each.own.p99_ns)} if told else {}),
+            "on the wire p99": _known(each.wire and each.wire.p99_ns),
+            "process p99": _known(each.late and each.late.p99_ns),
             "after deadline": count(each.late_resumed + each.late_replied),
         }
         for each in shown
@@ -153,7 +154,8 @@ def _of_slowest(study: ReportStudy) -> list[Own]:
     return [row for row in study.recording.own if (row.process, row.job) in slowest]
 
 
-def _own(lines: Sequence[OwnLine]) -> Sequence[Line]:
+def own_rows(lines: Sequence[OwnLine]) -> Sequence[Line]:
+    """A row a line of code."""
     return [
         {
             "route": line.route,
@@ -163,7 +165,7 @@ def _own(lines: Sequence[OwnLine]) -> Sequence[Line]:
             "of what was seen": share(line.frac),
             "looks": count(line.looks),
         }
-        for line in lines[:_MOST]
+        for line in lines
     ]
 
 

@@ -29,7 +29,7 @@ _NOT_ASKED: Final = 10
 #: Waits for the GIL; a server's own thread that waits for it begins no job.
 _FOR_GIL: Final = ("gil", "accept")
 #: Waits of a thread that keeps the GIL, and a gap between segments that is none.
-_KEEPING: Final = (("wait", "os"), ("wait", "unseen"))
+_KEEPING: Final = (("wait", "os"), ("wait", "blocked"))
 _GAP_NS: Final = 1_000
 #: Jobs that are looked at: lives are read one by one.
 _VICTIMS: Final = 200

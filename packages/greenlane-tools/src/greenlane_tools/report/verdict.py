@@ -235,12 +235,14 @@ def _waiting(
     jobs = [job for job in split.jobs if (job.process, job.job) not in boot] or split.jobs
     slow = neighbours(jobs, 0.99)
     slow = slow if len(slow) >= _LEAST_SLOW else jobs[-_LEAST_SLOW:]
-    part = min(1.0, wait.whole[route] / max(1, _counted(split.jobs, wait)))
+    part = min(1.0, wait.whole[route] / max(1, _counted(jobs, wait)))
     frac = min(1.0, part * _counted(slow, wait) / max(1, sum(job.latency_ns for job in slow)))
     wait_ns = frac * nearest(jobs, 0.99).latency_ns
     most = max(frac, part * _counted(jobs, wait) / max(1, sum(job.latency_ns for job in jobs)))
-    least = _FELT_FRAC if wait_ns < _FELT_NS or wait.kind == "unknown" else _WORTH_FRAC
-    if wait_ns < (_FELT_NS if wait.kind == "unknown" else _WORTH_NS) or most < least:
+    # Nor can one act on a server's own threads.
+    has_no_name = wait.kind == "unknown" or (wait.holder is not None and who not in by_route)
+    least = _FELT_FRAC if wait_ns < _FELT_NS or has_no_name else _WORTH_FRAC
+    if wait_ns < (_FELT_NS if has_no_name else _WORTH_NS) or most < least:
         return None
     waited = f"{_route(route)} waits {duration(wait_ns)} ({share(frac)} of its p99) for "
     holder = wait.holder

@@ -42,7 +42,7 @@ _FEW_JOBS: Final = 10
 #: Waits for code that runs, in the order in which a job can meet them.
 _FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
 #: Who is the cause but had nothing: it says no more than that somebody else ran.
-_NOBODY: Final = ("os", "unknown", "unseen", "loop", "gc")
+_NOBODY: Final = ("os", "unknown", "blocked", "loop", "gc")
 _BLOCKED: Final = "blocked in a call"
 _KNOWN_FRAC: Final = 0.05
 _BARE: Final = ("socket", "ssl", "driver", "select")
@@ -157,14 +157,16 @@ class _Waits:
         self._family = host_family(recording)
         self._places = HolderLines(recording)
         self._machine = "quota" if is_throttled(recording) else "machine"
-        self._steady = _steady(routes, boot_jobs(recording.jobs, self._routes))
+        boot = boot_jobs(recording.jobs, self._routes)
+        self._steady = _steady(routes, boot)
+        self._blame = _without(recording.blame, boot)
         self._waits: dict[tuple[str, str], ResourceWait] = {}
         self._code: list[Blame] = []
 
     def ranked(self) -> list[ResourceWait]:
         taken = self._named()
         blocked: dict[str, float] = {}
-        for row in self._recording.blame:
+        for row in self._blame:
             key = (row.victim, row.kind)
             left = max(0.0, row.ns - taken.get(key, 0.0))
             taken[key] = taken.get(key, 0.0) - (row.ns - left)
@@ -196,7 +198,7 @@ class _Waits:
             for victim in resource.victims:
                 left = float(victim.ns)
                 for counted in _COUNTED.get(kind, ("lock",)):
-                    rows = [each for each in self._recording.blame if each.victim == victim.route]
+                    rows = [each for each in self._blame if each.victim == victim.route]
                     whole = sum(each.ns for each in rows if each.kind == counted)
                     ns = min(left, whole - taken.get((victim.route, counted), 0.0))
                     if ns > 0:
@@ -238,7 +240,7 @@ class _Waits:
     def _unnamed(self, row: Blame, part: float, blocked: dict[str, float]) -> None:
         if row.culprit == "os":
             self._add(self._wait(self._machine), row, row.ns * part)
-        elif row.kind in _FOR_CODE and row.culprit not in ("unknown", "unseen"):
+        elif row.kind in _FOR_CODE and row.culprit not in ("unknown", "blocked"):
             sync = row.kind == "accept" and self._one_thread(row.victim)
             busy = self._busy_ns(row)
             if busy < row.ns or (sync and row.culprit in self._routes):
@@ -264,12 +266,12 @@ class _Waits:
         elif row.kind == "parked":
             self._held(self._wait("parked", row.culprit), row, part)
         else:
-            wait = self._wait("unknown", _BLOCKED if row.kind == "unseen" else "no culprit")
+            wait = self._wait("unknown", _BLOCKED if row.kind == "blocked" else "no culprit")
             self._add(wait, row, row.ns * part)
 
     def _known(self, victim: str) -> ResourceWait | None:
         """The only pool with a name that it waits for, where that is no small part of its waiting for pools."""
-        whole = sum(row.ns for row in self._recording.blame if (row.victim, row.kind) == (victim, "pool"))
+        whole = sum(row.ns for row in self._blame if (row.victim, row.kind) == (victim, "pool"))
         named = [wait for wait in self._waits.values() if wait.name and "pool" in wait.counted]
         named = [wait for wait in named if wait.whole.get(victim, 0.0) >= _KNOWN_FRAC * whole]
         return named[0] if len(named) == 1 else None
@@ -374,8 +376,10 @@ class _Waits:
         weighed = named if many else {who: ns for who, ns in long_ns.items() if who in named and ns} or named
         who = max(weighed, key=lambda each: weighed[each], default=max(held, key=lambda each: held[each]))
         collector_ns = held.get("gc", 0.0)
-        # The collector runs in the thread that allocates: it is on the account of the route that computes most.
         collects = collector_ns > _COLLECTS * held[who] or who == "gc"
+        if collects:
+            # It runs in the thread that allocates: it is on the account of the route that computes most.
+            who = max(self._routes, key=self._cpu_ns)
         wait.kind, cause = ("collector", "") if collects else self._kind_of(who, many)
         if wait.kind == "c_call" and collector_ns > _COLLECTED_FRAC * wait.ns and not self._calls(who):
             wait.kind, cause = "gil", "long"  # the collector runs between bytecodes and is not cut either
@@ -387,8 +391,9 @@ class _Waits:
         if not collects and collector_ns > 0.2 * wait.ns:
             doing += f", and the collector that its objects start ({share(collector_ns / wait.ns)} of it)"
         calls = [row.longest_call_ns for row in self._recording.stacks if row.culprit == who and row.calls]
-        held_ns = max(calls, default=longest[who]) if wait.kind == "c_call" else longest[who]
-        wait.holder = Holder(who, cause, self._places.of(who, cause), doing, held_ns, held[who])
+        longest_ns = longest.get(who, 0)
+        held_ns = max(calls, default=longest_ns) if wait.kind == "c_call" else longest_ns
+        wait.holder = Holder(who, cause, self._places.of(who, cause), doing, held_ns, held.get(who, 0.0))
         self._waits[wait.kind, ""] = wait
 
     def _kind_of(self, who: str, many: bool) -> tuple[str, str]:
@@ -417,18 +422,32 @@ class _Waits:
         return self._routes[who].cpu_ns if who in self._routes else 0
 
 
+def _without(blame: Iterable[Blame], boot: Iterable[Job]) -> list[Blame]:
+    """Without what these jobs waited, nearly all of it for their first instruction."""
+    left_out: dict[tuple[str, str], int] = {}
+    for job in boot:
+        for culprit, ns in job.culprits:
+            left_out[job.route, culprit] = left_out.get((job.route, culprit), 0) + ns
+    found = []
+    for row in blame:
+        less = min(row.ns, left_out.get((row.victim, row.culprit), 0)) if row.kind == "accept" else 0
+        if less:
+            left_out[row.victim, row.culprit] -= less
+        found.append(row._replace(ns=row.ns - less))
+    return [row for row in found if row.ns]
+
+
 def _steady(routes: Iterable[RouteSplit], boot: Iterable[Job]) -> dict[tuple[str, str], float]:
-    """By route and kind of wait: the share that counts."""
+    """By route and kind of wait: the share that counts, of what jobs waited but those of the boot."""
     left_out = {(job.process, job.job) for job in boot}
     found: dict[tuple[str, str], float] = {}
     splits = list(routes)
     few = sum(len(split.jobs) for split in splits) < _FEW_JOBS
     for split in splits:
-        for kind in {kind for job in split.jobs for kind in job.wait_ns}:
-            whole = sum(job.wait_ns.get(kind, 0) for job in split.jobs)
-            kept = [job.wait_ns.get(kind, 0) for job in split.jobs if (job.process, job.job) not in left_out]
-            counted = sum(kept) - (0 if few else max(kept, default=0))
-            found[split.route, kind] = counted / whole if whole else 0.0
+        jobs = [job for job in split.jobs if (job.process, job.job) not in left_out]
+        for kind in {kind for job in jobs for kind in job.wait_ns}:
+            waits = [job.wait_ns.get(kind, 0) for job in jobs]
+            found[split.route, kind] = 1 if few else 1 - max(waits) / (sum(waits) or 1)
     return found
 
 

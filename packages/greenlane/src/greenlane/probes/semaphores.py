@@ -60,14 +60,14 @@ def _acquire(original: Callable[..., Any], silent: list[bool]) -> Callable[..., 
         if silent or not blocking or timeout == 0 or not _recorder.job():
             return original(self, blocking, timeout)
         resource = resource_of(self, "semaphore", _describe)
-        full = not self._value
+        wait = "" if self._value else "pool"
         asked_ns = resource.ask()
         try:
             taken = original(self, blocking, timeout)
         except BaseException:
-            _end(resource, threading.get_ident(), asked_ns, full=full, taken=False)
+            _end(resource, threading.get_ident(), asked_ns, wait, taken=False)
             raise
-        _end(resource, threading.get_ident(), asked_ns, full=full, taken=taken)
+        _end(resource, threading.get_ident(), asked_ns, wait, taken=taken)
         return taken
 
     return acquire
@@ -84,20 +84,21 @@ def _acquire_awaited(task: Callable[[], int], kind: str) -> Callable[..., Any]:
             try:
                 taken = await original(self)
             except BaseException:
-                _end(resource, task(), asked_ns, full=full, taken=False)
+                _end(resource, task(), asked_ns, wait if full else "", taken=False)
                 raise
-            _end(resource, task(), asked_ns, full=full, taken=True)
+            _end(resource, task(), asked_ns, wait if full else "", taken=True)
             return taken
 
         return acquire
 
+    wait = "lock" if kind == "lock" else "pool"
     return make
 
 
-def _end(resource: Resource, key: int, asked_ns: int, *, full: bool, taken: bool) -> None:
-    """The wait is over, if it was one."""
-    if full and asked_ns:
-        _recorder.waited("pool", asked_ns, time.monotonic_ns())
+def _end(resource: Resource, key: int, asked_ns: int, wait: str, *, taken: bool) -> None:
+    """The wait is over, if it was one: `wait` is its kind then."""
+    if wait and asked_ns:
+        _recorder.waited(wait, asked_ns, time.monotonic_ns())
     if taken:
         resource.take(key, asked_ns)
     else:

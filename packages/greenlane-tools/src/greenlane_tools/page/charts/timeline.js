@@ -6,7 +6,7 @@
   const canvas = box.querySelector("canvas"), told = box.querySelector(".told"), field = box.querySelector(".find");
   const pen = canvas.getContext("2d"), ROW = 18, LEFT = 150, TOP = 20, HEIGHT = 420, LEAST_US = 5;
   const colour = (name) => getComputedStyle(box).getPropertyValue(`--${name}`).trim() || "#888";
-  const names = ["cpu", "io", "loop", "gil", "permit", "stopped", "accept", "parked", "lock", "pool", "queue", "os", "unseen", "ink", "soft", "line", "card", "late"];
+  const names = ["cpu", "io", "loop", "gil", "permit", "stopped", "accept", "parked", "lock", "pool", "queue", "os", "blocked", "ink", "soft", "line", "card", "late"];
   let colours = {}, chosen = null, hits = null, hit = -1, scroll = 0, width = 0, waiting = false;
   let from = data.shown[0], to = data.shown[1];
   const duration = (us) => us >= 1e6 ? `${(us / 1e6).toFixed(3)} s` : us >= 1e3 ? `${(us / 1e3).toFixed(2)} ms` : `${us} us`;

@@ -12,7 +12,7 @@ from greenlane_tools.page.charts.whiskers import LEFT, RIGHT, Whisker, whiskers
 from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.reader.rows import Job, Segment
-from greenlane_tools.report.clocks import UpstreamClocks
+from greenlane_tools.report.clocks import Clock, UpstreamClocks
 from greenlane_tools.report.culprits import frames
 from greenlane_tools.report.split import named, parts
 from greenlane_tools.report.story import CallStory, Story, story_sentence
@@ -75,10 +75,7 @@ def _table(study: ReportStudy) -> Html:
                 each.route,
                 f"{each.upstream} {each.operation}".strip(),
                 count(len(each.calls)),
-                _pair(each.seen_p50_ns, each.seen_p99_ns),
-                _pair(each.own_p50_ns, each.own_p99_ns),
-                _pair(each.wire_p50_ns, each.wire_p99_ns),
-                _pair(each.late_p50_ns, each.late_p99_ns),
+                *map(_pair, (each.seen, each.own, each.wire, each.late)),
                 share(each.inflated_frac) if each.known else "-",
                 f"{count(each.late_resumed + each.late_replied)} of {count(each.with_deadline)}"
                 if each.with_deadline
@@ -133,8 +130,8 @@ def _innermost(stack: str) -> str:
     return f"{found[-1].function} ({found[-1].file}:{found[-1].line})" if found else "-"
 
 
-def _pair(p50: int | None, p99: int | None) -> str:
-    return "-" if p50 is None or p99 is None else f"{duration(p50)} / {duration(p99)}"
+def _pair(clock: Clock | None) -> str:
+    return f"{duration(clock.p50_ns)} / {duration(clock.p99_ns)}" if clock else "-"
 
 
 def clocks_view(study: ReportStudy) -> Html:
@@ -144,15 +141,11 @@ def clocks_view(study: ReportStudy) -> Html:
         return Html("")
     groups: dict[str, list[Whisker]] = {}
     for each in found[:_DRAWN]:
-        levels = {
-            "handler": (each.handler_p50_ns, each.handler_p99_ns),
-            "spawn": (each.spawn_p50_ns, each.spawn_p99_ns),
-            "arrival": (each.arrival_p50_ns, each.arrival_p99_ns),
-        }
+        clocks = {"handler": each.handler, "spawn": each.spawn, "arrival": each.arrival}
         groups[each.route] = [
-            Whisker(name, p50, p50, p99, f"{duration(p50)} / {duration(p99)}", "", name == "arrival")
-            for name, (p50, p99) in levels.items()
-            if p50 is not None and p99 is not None
+            Whisker(name, clock.p50_ns, clock.p50_ns, clock.p99_ns, _pair(clock), "", name == "arrival")
+            for name, clock in clocks.items()
+            if clock
         ]
     values = [row.low for rows in groups.values() for row in rows] + [
         row.high for rows in groups.values() for row in rows
@@ -165,11 +158,7 @@ def clocks_view(study: ReportStudy) -> Html:
                 each.route,
                 ", ".join(each.clocks),
                 count(each.jobs),
-                f"{duration(each.handler_p50_ns)} / {duration(each.handler_p99_ns)}",
-                "-"
-                if each.spawn_p99_ns is None
-                else f"{duration(each.spawn_p50_ns or 0)} / {duration(each.spawn_p99_ns)}",
-                f"{duration(each.arrival_p50_ns)} / {duration(each.arrival_p99_ns)}",
+                *map(_pair, (each.handler, each.spawn, each.arrival)),
             ]
         )
         for each in chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from greenlane_tools.page.blocks import Row, details, note, section, table, wide
 from greenlane_tools.page.charts.flame_graph import flame_graph
@@ -11,8 +11,9 @@ from greenlane_tools.page.html import Html, joined
 from greenlane_tools.page.quantities import count, duration, factor, share
 from greenlane_tools.report.culprits import CulpritCode, by_function, by_work, job_cpu, stacks_of
 from greenlane_tools.report.own import spent
+from greenlane_tools.report.split import named
 from greenlane_tools.report.study import ReportStudy
-from greenlane_tools.report.turns import counted_turns
+from greenlane_tools.report.text import own_rows, turns_rows
 from greenlane_tools.report.views.time import shortened
 
 __all__ = ["blame_view", "culprits_view", "own_view"]
@@ -32,7 +33,7 @@ def blame_view(study: ReportStudy) -> Html:
                 row.victim,
                 row.culprit + (f", phase {row.phase}" if row.phase >= 0 else ""),
                 study.places[row.culprit].place if row.culprit in study.places else "-",
-                row.kind,
+                named(row.kind),
                 duration(row.ns),
                 share(row.ns / max(1, study.matrix.by_victim[row.victim])),
                 count(row.waits),
@@ -58,18 +59,6 @@ def _turns(study: ReportStudy) -> Html:
     if not study.turns:
         return Html("")
     chosen, more = shortened(study.turns)
-    rows = [
-        Row(
-            [
-                *(each.route, count(each.jobs), count(each.waited)),
-                *(duration(each.pays_ns), duration(each.gains_ns)),
-                *map(count, counted_turns(each).values()),
-            ]
-        )
-        for each in chosen
-    ]
-    heads = ["route", "jobs", "that waited", "pays", "gains"]
-    heads += counted_turns(study.turns[0])
     said = (
         "A route pays the time that its jobs waited for permits. It gains what others waited while it computed: "
         "without permits they would have had the core at the same time."
@@ -79,7 +68,7 @@ def _turns(study: ReportStudy) -> Html:
         "others. Charged phases were expected to be light, but were heavy. Skipped phases ran without a permit: a lock "
         "was held, the wait was too long, or the mode changed."
     )
-    shown = [note(said + how if study.turns[0].turns else said), table(heads, rows, "turns")]
+    shown = [note(said + how if study.turns[0].turns else said), _plain(turns_rows(chosen), "turns")]
     return details("Turns for permits", joined(shown), more)
 
 
@@ -105,20 +94,18 @@ def own_view(study: ReportStudy) -> Html:
         return Html("")
     recording = study.recording
     chosen, more = shortened(study.own)
-    rows = [
-        Row([line.route, line.frame.place, line.frame.function, duration(line.cpu_ns), share(line.frac),
-             count(line.looks)])
-        for line in chosen
-    ]  # fmt: skip
-    heads = ["route", "at", "in", "CPU", "of what was seen", "looks"]
     return section(
         "The jobs' own time",
         flame_graph(spent(study.routes, recording.own, recording.blame), "CPU, I/O and waiting by route", "spent"),
-        details("Lines that jobs computed in", table(heads, rows, "own lines", names=3), more) if rows else "",
+        details("Lines that jobs computed in", _plain(own_rows(chosen), "own lines", names=3), more) if chosen else "",
         about="All jobs of a route together: what they computed, by line of code where they were looked at (five times "
         "a second, in slices over 10 ms); what they were blocked on; and whom they waited for. Click zooms.",
         name="own",
     )
+
+
+def _plain(rows: Sequence[Mapping[str, object]], caption: str, names: int = 1) -> Html:
+    return table(list(rows[0]), [Row([str(cell) for cell in row.values()]) for row in rows], caption, names=names)
 
 
 def _table(heading: str, found: Sequence[CulpritCode]) -> Html:

@@ -12,6 +12,7 @@
 | aiohttp | `ClientSession._request` until the body is read, or the response is released | `total`, else `sock_read` |
 | redis-py | a command, or a pipeline's `execute` | `socket_timeout` |
 | psycopg 3, psycopg2 | a statement, commit or rollback; `connect` | `connect_timeout` of `connect` |
+| asyncpg | a statement, `BEGIN` and `COMMIT` included; `connect` | none |
 | SQLAlchemy | a statement, whatever the driver; never SQLite | none |
 | Celery, kombu | a message published; it carries the headers of `greenlane.probes.enqueued` | `timeout` |
 

@@ -50,6 +50,7 @@ _patches: Final = Patches(
         "sqlalchemy.engine.default": "greenlane.probes.calls.sql:place_sqlalchemy",
         "sqlalchemy.pool.impl": "greenlane.probes.calls.pools:place_sqlalchemy",
         "sqlalchemy.util.queue": "greenlane.probes.calls.pools:place_sqlalchemy_queue",
+        "asyncpg": "greenlane.probes.calls.sql:place_asyncpg",
         "asyncpg.pool": "greenlane.probes.calls.pools:place_asyncpg",
         "redis.connection": "greenlane.probes.calls.pools:place_redis",
         "redis.asyncio.connection": "greenlane.probes.calls.pools:place_redis_asyncio",

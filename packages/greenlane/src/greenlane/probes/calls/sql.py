@@ -1,7 +1,8 @@
-"""Calls of databases, by verb and table: psycopg 3 (sync and async), psycopg2, and SQLAlchemy over any driver.
+"""Calls of databases, by verb and table: psycopg 3 (sync and async), psycopg2, asyncpg, and SQLAlchemy over any driver.
 
 psycopg: statements, commits, and connecting. A commit outside of a transaction sends nothing and is no call. `stream`
 and `copy` are left out: they are as long as their caller takes to read. psycopg2 is placed as its phase probes are.
+asyncpg: likewise, without its cursors.
 
 SQLAlchemy: a statement, whatever the driver, with the engine's URL for a name. Commits are the drivers' own calls.
 SQLite is no upstream: its time is CPU and page cache of this process.
@@ -20,12 +21,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from greenlane.probes.calls import span
-from greenlane.probes.calls.naming import PORTS, operation, seconds, upstream
+from greenlane.probes.calls.naming import PORTS, operation, origin, seconds, upstream
 from greenlane.probes.drivers import Seen, connecting
 from greenlane.probes.patching import Patches
 
 __all__ = [
     "named",
+    "place_asyncpg",
     "place_psycopg",
     "place_psycopg2",
     "place_sqlalchemy",
@@ -190,6 +192,26 @@ def _psycopg2_fetch(self: Any, *_args: Any, **_kwargs: Any) -> span.Call | None:
 def _psycopg2_ends(name: str, self: Any) -> span.Call | None:
     # 0: idle, no transaction.
     return span.Call(_server(self), name) if self.info.transaction_status else None
+
+
+# --- asyncpg ----------------------------------------------------------------------------------------------------------
+
+
+def place_asyncpg(patches: Patches, module: ModuleType) -> None:
+    """Place the spans in `asyncpg`."""
+    patches.replace(module, "connect", span.awaited(_asyncpg_connect))
+    for name in ("execute", "_do_execute"):
+        patches.replace(module.connection.Connection, name, span.awaited(_asyncpg))
+
+
+def _asyncpg_connect(dsn: str | None = None, *, host: Any = None, port: Any = None, **_kwargs: Any) -> span.Call:
+    to = origin(dsn)[0] if dsn and not host else upstream(str(host or os.environ.get("PGHOST") or ""), port or 5432)
+    return span.Call(to, "CONNECT")
+
+
+def _asyncpg(self: Any, query: Any, *_args: Any, **_kwargs: Any) -> span.Call:
+    address = self._addr
+    return span.Call(upstream(address) if isinstance(address, str) else upstream(*address), named(query))
 
 
 # --- SQLAlchemy -------------------------------------------------------------------------------------------------------
