@@ -164,6 +164,12 @@ def test_addresses_are_stamped_once_and_no_link_is_left_that_an_index_cannot_fol
     assert run(checkout, "stamp", "https://forge.example/somebody/greenlane").returncode == 2
 
 
+def test_each_distribution_has_the_licence() -> None:
+    licence = (ROOT / "LICENSE").read_text()
+    packages = [manifest.parent for manifest in ROOT.glob("packages/*/pyproject.toml")]
+    assert [each.name for each in packages if (each / "LICENSE").read_text() != licence] == []
+
+
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     sections = re.findall(r"^## (.*)$", text, re.MULTILINE)

@@ -8,6 +8,7 @@ mod collections;
 mod server;
 mod siblings;
 mod status;
+mod urgency;
 
 pub use collections::CollectionTime;
 use greenlane_interpreter::endings::guard_at_exit;
@@ -137,6 +138,7 @@ fn start(run: impl FnOnce() + Send + 'static) -> std::io::Result<Thread> {
         .stack_size(512 * 1024);
     let run = || {
         our_threads::mark();
+        urgency::shorten_slice();
         run();
     };
     signals::with_all_blocked(|| thread.spawn(run)).map(|handle| handle.thread().clone())

@@ -104,21 +104,35 @@ impl Shared {
 }
 
 impl Told {
-    /// The thread that has computed most since the last look.
+    /// What keeps Python from running: the thread that has computed most since the last look, or want of cores.
     fn who_holds(&self, held_ns: u64) -> String {
         let since = |thread, cpu_ns| clock::read(clock_of(thread))?.checked_sub(cpu_ns);
-        let known = self
-            .threads
-            .iter()
-            .map(|one| (since(one.thread, one.cpu_ns), one.what.as_str()));
+        let known = self.threads.iter();
+        let known = known.map(|one| (since(one.thread, one.cpu_ns), one.what.as_str()));
         let is_new = |thread: &i32| self.threads.iter().all(|one| one.thread != *thread);
         let new = threads().filter(is_new);
         let new = new.map(|thread| (since(thread, 0), "a thread that has started just before"));
-        let most = known.chain(new).max_by_key(|&(spent_ns, _)| spent_ns);
-        let by = most.filter(|&(spent_ns, _)| spent_ns > Some(held_ns / 4));
-        let by = by.map_or(String::new(), |(_, what)| format!(" by {what}"));
+        let spent = known
+            .chain(new)
+            .filter_map(|(spent_ns, what)| Some((spent_ns?, what)));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let by = keeper(&spent.collect::<Vec<_>>(), held_ns, cores);
         let seconds = held_ns as f64 / 1e9;
-        format!("no other thread ran Python for {seconds:.1} s: the GIL is held{by}")
+        format!("no other thread ran Python for {seconds:.1} s: {by}")
+    }
+}
+
+/// Who keeps the GIL, of threads with what each has computed meanwhile. Where many share the cores, who has it waits for
+/// a core, too.
+fn keeper(spent: &[(u64, &str)], held_ns: u64, cores: usize) -> String {
+    let total_ns: u64 = spent.iter().map(|one| one.0).sum();
+    let many = spent.iter().filter(|one| one.0 > held_ns / 200).count();
+    match spent.iter().max_by_key(|one| one.0) {
+        Some(&(most_ns, what)) if most_ns > held_ns / 4 && most_ns >= total_ns / 2 => {
+            format!("the GIL is held by {what}")
+        }
+        _ if many > 2 * cores => format!("{many} threads compute, and share {cores} cores"),
+        _ => "the GIL is held".to_owned(),
     }
 }
 
@@ -260,6 +274,18 @@ mod tests {
         assert!(!answer(vec![status(7, 1, "full"), status(8, 1, "full")], false).0);
         assert!(answer(vec![fine(), status(8, 1, "full")], true).0);
         assert!(!answer(vec![fine(), status(8, 1, "gone")], true).0);
+    }
+
+    #[test]
+    fn many_threads_that_share_few_cores_are_no_call_that_keeps_the_gil() {
+        let many = vec![(50, "a"); 40];
+        assert_eq!(
+            keeper(&many, 1000, 2),
+            "40 threads compute, and share 2 cores"
+        );
+        let hog = [(900, "thread x"), (100, "b")];
+        assert_eq!(keeper(&hog, 1000, 2), "the GIL is held by thread x");
+        assert_eq!(keeper(&[(1, "a")], 1000, 2), "the GIL is held");
     }
 
     #[test]

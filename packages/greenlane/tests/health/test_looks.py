@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import gc
 import os
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,6 +178,17 @@ def test_a_place_is_the_applications_line_and_what_it_calls() -> None:
     assert "test_looks.py:" in place(sys._getframe())
 
 
+def test_a_thread_of_an_executor_without_the_applications_code_is_at_what_it_was_given() -> None:
+    threads = Threads()
+    with ThreadPoolExecutor(2) as executor:
+        executor.submit(time.sleep, 0.2)
+        executor.submit(partial(contextvars.copy_context().run, time.sleep, 0.2))
+        until, places = time.monotonic() + 10, list[str]()
+        while places != ["time.sleep"] * 2 and time.monotonic() < until:
+            places = [each.place for each in threads.look() if each.name.startswith("ThreadPoolExecutor")]
+    assert places == ["time.sleep"] * 2
+
+
 def test_a_pool_is_full_while_all_its_threads_are_busy_and_work_waits() -> None:
     threads, goes = Threads(), threading.Event()
     with ThreadPoolExecutor(2) as executor:
@@ -194,6 +207,27 @@ def test_an_exit_within_a_call_of_ours_ends_the_program(run_python: Any) -> None
     run_python(_EXITS)
 
 
+@pytest.mark.skipif(
+    tuple(map(int, os.uname().release.split(".")[:2])) < (6, 12) or os.uname().machine != "x86_64",
+    reason="Linux before 6.12 has no slices of one thread",
+)
+def test_its_threads_alone_ask_for_short_slices(run_python: Any, free_ports: Any) -> None:
+    assert run_python(_SLICES, str(free_ports())).stdout.split() == ["False", "True", "True"]
+
+
+_SLICES = """
+import ctypes, os, struct, sys
+import greenlane
+
+def is_short(thread):
+    attributes = ctypes.create_string_buffer(48)
+    assert ctypes.CDLL(None).syscall(315, int(thread), attributes, 48, 0) == 0
+    return struct.unpack_from("Q", attributes, 24)[0] == 100_000
+
+greenlane.health("127.0.0.1:" + sys.argv[1])
+for thread in sorted(os.listdir("/proc/self/task"), key=int):
+    print(is_short(thread))
+"""
 _EXITS = """
 import sys
 from greenlane._native import call_in_main_thread

@@ -139,6 +139,35 @@ def test_workers_of_uvicorn_answer(free_ports: Callable[[], int], start_process:
     pids_once(health, lambda status, told: status == 200 and len(told["processes"]) == 2)
 
 
+_RUNS = """
+import os, sys
+import uvicorn
+import greenlane
+
+if __name__ == "__main__":
+    greenlane.health(os.environ["HEALTH"])
+    uvicorn.run(sys.argv[2], port=int(sys.argv[1]), workers=2, log_level="warning")
+
+async def application(scope, receive, send):
+    pass
+"""
+
+
+def test_a_supervisor_of_uvicorn_says_where_the_line_belongs(
+    free_ports: Callable[[], int], start_process: Any, tmp_path: Path
+) -> None:
+    port, health = free_ports(), free_ports()
+    (tmp_path / "runs.py").write_text(_RUNS)
+    environment = {"HEALTH": f"127.0.0.1:{health}", "PYTHONPATH": f"{HERE}{os.pathsep}{tmp_path}"}
+    start_process([sys.executable, "runs.py", str(port), "runs:application"], env=environment, cwd=tmp_path, port=port)
+    supervisor = "only uvicorn's supervisor answers: call greenlane.health in the module that its workers import"
+    pids_once(health, lambda status, told: status == 503 and told["reason"] == supervisor)
+    port = free_ports()
+    environment["HEALTH"] = f"127.0.0.1:{(health := free_ports())}"
+    start_process([sys.executable, "runs.py", str(port), "troubled:asgi"], env=environment, cwd=tmp_path, port=port)
+    pids_once(health, lambda status, told: status == 200 and told["reason"] == "fine" and len(told["processes"]) == 2)
+
+
 def test_pools_of_processes_do_not_answer(free_ports: Callable[[], int], run_python: Any, tmp_path: Path) -> None:
     (file := tmp_path / "pools.py").write_text(_POOLS)
     told = run_python(

@@ -38,7 +38,7 @@ def compute_for(seconds: float) -> None:
 
 
 @asgi.get("/health")
-def stock_health() -> str:
+async def stock_health() -> str:
     return "ok"
 
 

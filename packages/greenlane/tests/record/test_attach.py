@@ -119,6 +119,22 @@ def test_a_service_under_load_is_recorded_and_left_as_it_was(
     assert (tmp_path / "1.glr").stat().st_mode & 0o077 == 0
 
 
+def test_when_it_is_killed_the_service_is_left_as_it_was(
+    tmp_path: Path, control_dir: Path, start_process: StartProcess
+) -> None:
+    port = child.free_port()
+    argv = [sys.executable, *(word.format(port=port) for word in SERVICES["gthread"])]
+    variables = environment(GREENLANE_CONTROL_DIR=str(control_dir), PYTHONPATH=PATHS)
+    service = start_process(argv, cwd=tmp_path, env=variables, port=port)
+    get(port, "/first")
+    killed = start_process([*GREENLANE, "record", "--pid", str(service.pid), "-o", "r.glr"], cwd=tmp_path)
+    killed.wait_output("Ctrl-C ends it")
+    assert left(LEFT["gthread"], get(port, "/left")["changed"], "out")
+    until(lambda: get(port, "/load") == {} and [*(tmp_path / "r.glr.parts").glob("*.glr")])
+    killed.signal(signal.SIGKILL)
+    until(lambda: left(LEFT["gthread"], get(port, "/left")["changed"], "out") == [])
+
+
 def mappings(pid: int) -> dict[int, list[tuple[str, str, str]]]:
     """(file, offset, rights) of libraries that a process has mapped, and of those below it.
 

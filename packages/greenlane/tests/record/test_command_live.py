@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -223,18 +224,18 @@ def test_a_killed_program_loses_at_most_its_last_second(tmp_path: Path, start_pr
     assert routes(recorded(tmp_path))["work"] >= jobs
 
 
-def test_when_the_recorder_is_killed_the_parts_can_be_read_and_merged(
+def test_when_the_recorder_is_killed_the_recording_ends_and_its_parts_can_be_read_and_merged(
     tmp_path: Path, start_process: StartProcess
 ) -> None:
     running = start(start_process, tmp_path, BUSY)
     pid = a_few_jobs(tmp_path)
-    running.signal(signal.SIGKILL)
-    running.wait_exit(timeout_s=1)  # its output stays open: the program goes on
     refused = greenlane("record", "--merge", "r.glr", cwd=tmp_path)
     assert refused.code == 1
     assert "expected a recording that is over (processes still write to it)" in refused.err
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not status_or_none(tmp_path))
+    running.signal(signal.SIGKILL)
+    running.wait_exit(timeout_s=1)  # its output stays open: the program goes on
+    until(lambda: status(tmp_path)[0]["record"] == "off")
+    os.kill(pid, 0)
     assert routes(recorded(tmp_path, "r.glr.parts"))["work"] >= 5
     report = greenlane("report", "r.glr", "--json", cwd=tmp_path)
     assert (report.code, '"work"' in report.out) == (0, True), report.err
@@ -244,6 +245,7 @@ def test_when_the_recorder_is_killed_the_parts_can_be_read_and_merged(
     assert greenlane("record", "--merge", "r.glr", cwd=tmp_path).code == 0
     assert routes(recorded(tmp_path))["work"] >= 5
     assert not (tmp_path / "r.glr.parts").exists()
+    os.kill(pid, signal.SIGKILL)
 
 
 def status_or_none(folder: Path) -> bool:
@@ -358,7 +360,7 @@ while True: work(times=1)
     running = start(start_process, tmp_path, source)
     daemon = int(running.wait_output(r"daemon (\d+)")[1])
     try:
-        running.wait_output("the command ended with 0; 1 process that it started still records")
+        running.wait_output(r"the command ended with 0; 1 process \(pid \d+\) that it started still records")
         a_few_jobs(tmp_path)
         running.signal(signal.SIGINT)
         running.wait_output("next: greenlane report r.glr")
@@ -367,6 +369,34 @@ while True: work(times=1)
         os.kill(daemon, 0)  # it was left alone
     finally:
         os.kill(daemon, signal.SIGKILL)
+
+
+_POOL = """
+import concurrent.futures, multiprocessing, signal, threading
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+pool = concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context('fork'))
+print('workers', *{pool.submit(os.getpid).result() for _ in range(20)}, flush=True)
+work()
+print('ready', flush=True)
+threading.Event().wait()
+"""
+
+
+def test_what_a_terminated_command_leaves_behind_keeps_nobody_waiting(
+    tmp_path: Path, start_process: StartProcess
+) -> None:
+    running = start(start_process, tmp_path, "import os\n" + _POOL)
+    workers = [int(pid) for pid in running.wait_output(r"workers (.*)")[1].split()]
+    try:
+        running.signal(signal.SIGTERM)
+        running.wait_output("next: greenlane report r.glr", timeout_s=20)
+        assert re.search(r"the command ended with 143, and left \d process(es)? \(pid ", running.output)
+        assert routes(recorded(tmp_path)) == {"work": 3}
+    finally:
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert running.wait_exit() == 143
 
 
 def test_a_folder_with_a_long_name_has_its_sockets_elsewhere(tmp_path: Path, start_process: StartProcess) -> None:

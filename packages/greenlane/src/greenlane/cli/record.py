@@ -16,19 +16,19 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
 from greenlane.cli import record_live
 from greenlane.cli.command import Command
 from greenlane.cli.output import Output
-from greenlane.cli.record_command import RecordedCommand, alive, blocked_signals, descendants
+from greenlane.cli.record_command import RecordedCommand, Witness, alive, blocked_signals, descendants
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.control.client import ask, processes
 from greenlane.control.protocol import check_directory
 from greenlane.errors import ArgumentError, GreenlaneError, RecordError, SettingsError
-from greenlane.record.recorder import PARTS, SITE
+from greenlane.record.recorder import PARTS, SITE, is_over
 from greenlane.record.servers import advice, advice_by, listening
 from greenlane.settings import SETTINGS, Settings, load
 from greenlane.wiring.process import check_platform
@@ -39,6 +39,8 @@ __all__ = ["COMMAND"]
 _LOOK_S: Final = 0.5
 #: A process that was forked at the command's end has this long to write its first segment, s.
 _APPEARS_S: Final = 1.0
+#: What a command leaves that was told to end has this long to end, too, s.
+_LEFT_S: Final = 3.0
 #: Progress is shown first after this long, then each time the time has doubled; on a terminal at most a minute apart.
 _FIRST_WORD_S: Final = 4.0
 _LONGEST_SILENCE_S: Final = 60.0
@@ -186,7 +188,7 @@ def _merge(file: Path, output: Output) -> int:
     if parts.file.exists():
         rule = "a recording that is not there yet"
         raise ArgumentError("FILE", str(parts.file), rule, "move it away", attempted="merge the recording")
-    if _count_listening(parts):
+    if _is_written(parts):
         raise RecordError(
             "merge the recording",
             name="FILE.parts",
@@ -237,7 +239,9 @@ def _record(arguments: argparse.Namespace, command: list[str], output: Output) -
         environ = _environment(parts, settings, control_dir, arguments)
         with blocked_signals() as mask:
             listens = _Listens(parts)
-            running = RecordedCommand(command, environ, mask, listens.look)
+            witness = Witness(lambda: _end_processes(parts))
+            cleanup.callback(witness.dismiss)
+            running = RecordedCommand(command, environ, mask, listens.look, witness)
             run = _Run(running, parts, output, listens, seconds=arguments.seconds)
             run.until_over()
             return run.code
@@ -325,7 +329,7 @@ class _Run:
             self._command.wait(self._patience_s())
             if self._until_s is not None and time.monotonic() >= self._until_s and self._command.code is None:
                 self._until_s = None
-                self._end_processes()
+                _end_processes(self._parts)
                 self._conclude()
             self._look_for_servers()
             self._say_progress()
@@ -368,9 +372,24 @@ class _Run:
         left = self._recording()
         if not left or self._command.interrupts > 1:
             return
+        if self._command.is_ending:
+            # Its workers may end after it. What does not is a pool that nobody shuts down, or another's.
+            until_s = time.monotonic() + _LEFT_S
+            while left and time.monotonic() < until_s:
+                self._command.wait(_LOOK_S)
+                left = self._recording()
+            if left:
+                text = f"the command ended with {self._command.code}, and left {_listed(left)}: no longer recorded"
+                self._output.say(f"greenlane: {text}")
+        else:
+            self._follow(left)
+        _end_processes(self._parts)
+
+    def _follow(self, left: list[int]) -> None:
+        """Record on until the last of them ends, or Ctrl-C."""
         self._output.say(
-            f"greenlane: the command ended with {self._command.code}; {_still(len(left))} "
-            f"(pid {', '.join(map(str, left[:8]))}): Ctrl-C ends the recording and leaves them"
+            f"greenlane: the command ended with {self._command.code}; {_listed(left)} that it started still "
+            f"{'records' if len(left) == 1 else 'record'}: Ctrl-C ends the recording and leaves them"
         )
         self._command.pid = left[0]  # Signals are for those that remain.
         interrupts = self._command.interrupts
@@ -379,16 +398,6 @@ class _Run:
                 break
             self._command.wait(self._patience_s())
             self._say_progress()
-        self._end_processes()
-
-    def _end_processes(self) -> None:
-        """End the recording in every process that still runs; when this returns their files are complete."""
-        self._parts.end()
-        with contextlib.suppress(GreenlaneError):
-            for process in processes(self._parts.control_dir()):
-                if process.pid in self._parts.written():
-                    with contextlib.suppress(GreenlaneError):
-                        ask(process.socket, {"do": "record", "on": False, "end": True})
 
     def _conclude(self) -> None:
         self._merged = True
@@ -418,6 +427,16 @@ class _Run:
             f"greenlane: recording … {spent_s:.0f} s, {_count(self._parts.process_count(), 'process')}, "
             f"{_count(jobs, 'job')}, {self._parts.size_mb():.1f} MB"
         )
+
+
+def _end_processes(parts: Parts) -> None:
+    """End the recording in every process that still runs; when this returns their files are complete."""
+    parts.end()
+    with contextlib.suppress(GreenlaneError):
+        for process in processes(parts.control_dir()):
+            if process.pid in parts.written():
+                with contextlib.suppress(GreenlaneError):
+                    ask(process.socket, {"do": "record", "on": False, "end": True})
 
 
 def _failed(code: int | None) -> bool:
@@ -476,10 +495,16 @@ def _jobs(parts: Parts) -> int:
     return jobs
 
 
-def _count_listening(parts: Parts) -> int:
+def _is_written(parts: Parts) -> bool:
+    """Whether a process may still write to it: it listens, and the recording has not ended there."""
     with contextlib.suppress(GreenlaneError):
-        return len([each for each in processes(parts.control_dir()) if each.pid in parts.written()])
-    return 0
+        for each in processes(parts.control_dir()):
+            if each.pid in parts.written():
+                with contextlib.suppress(GreenlaneError, KeyError):
+                    if is_over(parts.folder) and not ask(each.socket, {"do": "show"})["record"]["on"]:
+                        continue
+                return True
+    return False
 
 
 def _count(number: int, noun: str) -> str:
@@ -487,8 +512,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def _still(number: int) -> str:
-    return f"{_count(number, 'process')} that it started still {'records' if number == 1 else 'record'}"
+def _listed(pids: Sequence[int]) -> str:
+    return f"{_count(len(pids), 'process')} (pid {', '.join(map(str, pids[:8]))})"
 
 
 COMMAND: Final = Command(

@@ -11,12 +11,12 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from greenlane.cli.output import Output
-from greenlane.cli.record_command import children
+from greenlane.cli.record_command import Witness, children
 from greenlane.cli.record_live import control_dir_of
 from greenlane.cli.record_parts import CONTROL, Parts
 from greenlane.cli.record_remote import Remote
@@ -63,9 +63,12 @@ class Attached:
         Raises:
             ControlError: none could be.
         """
-        with _interrupted_by_ending(), contextlib.suppress(KeyboardInterrupt):
+        interrupted = contextlib.suppress(KeyboardInterrupt)
+        with _interrupted_by_ending(), interrupted, contextlib.ExitStack() as leaving:
             try:
                 directory = self._prepare()
+                witness = Witness(lambda: self._take_back(self._written(directory)))
+                leaving.callback(witness.dismiss)
                 patient_s = time.monotonic() + (_PLACED_S if self._remote else 0.0)
                 self._attach(directory)
                 while not self._known and self._pid not in self._refused and time.monotonic() < patient_s:
@@ -123,16 +126,23 @@ class Attached:
                     self._output.say(f"greenlane: process {process.pid} is not recorded: {error}")
 
     def _detach(self) -> None:
-        request = {"do": "detach", "record_folder": str(self._parts.folder)}
-        for pid, process in self._asked.items():
-            if Path(f"/proc/{pid}").exists():
-                try:
-                    ask(process.socket, request, timeout_s=_PLACED_S)
-                except GreenlaneError as error:
-                    if Path(f"/proc/{pid}").exists():
-                        self._output.say(f"greenlane: process {pid} may still record: {error}")
+        self._take_back(self._asked.values())
         if self._remote:
             self._remote.end()
+
+    def _written(self, directory: Path) -> list[Process]:
+        written = self._parts.written()
+        return [each for each in processes(directory) if each.pid in written]
+
+    def _take_back(self, attached: Iterable[Process]) -> None:
+        request = {"do": "detach", "record_folder": str(self._parts.folder)}
+        for each in attached:
+            if Path(f"/proc/{each.pid}").exists():
+                try:
+                    ask(each.socket, request, timeout_s=_PLACED_S)
+                except GreenlaneError as error:
+                    if Path(f"/proc/{each.pid}").exists():
+                        self._output.say(f"greenlane: process {each.pid} may still record: {error}")
 
     def _silent(self, directory: Path) -> ControlError:
         if self._remote:

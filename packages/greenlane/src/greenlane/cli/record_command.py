@@ -21,7 +21,7 @@ from typing import Final
 from greenlane import _native
 from greenlane.errors import ArgumentError
 
-__all__ = ["RecordedCommand", "alive", "blocked_signals", "children", "descendants"]
+__all__ = ["RecordedCommand", "Witness", "alive", "blocked_signals", "children", "descendants"]
 
 _PASSED_ON: Final = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
@@ -47,6 +47,7 @@ class RecordedCommand:
         environ: its environment.
         mask: signals that are blocked in the child: what was blocked before us.
         before_signal: called before a signal is passed on: the program may end at once.
+        witness: knows what our group hears.
 
     Raises:
         SettingsError: it cannot be started.
@@ -58,10 +59,11 @@ class RecordedCommand:
         environ: Mapping[str, str],
         mask: set[signal.Signals],
         before_signal: Callable[[], object],
+        witness: Witness,
     ) -> None:
         self._before_signal = before_signal
         self._mark = os.fsencode(f"GREENLANE_RECORD_FOLDER={environ['GREENLANE_RECORD_FOLDER']}")
-        self._group = _Group()
+        self._witness = witness
         try:
             words = _activated(argv, environ)
             self.pid = os.posix_spawnp(words[0], words, dict(environ), setsigmask=mask, setsigdef=_IGNORED_BY_PYTHON)
@@ -74,6 +76,8 @@ class RecordedCommand:
         _notify_main_pid(environ, self.pid)
         #: What a shell would give as its exit code; None while it runs.
         self.code: int | None = None
+        #: Whether a signal has asked it to end.
+        self.is_ending = False
         #: How often Ctrl-C asked it to end.
         self.interrupts = 0
         self._interrupted_s = -_SAME_S
@@ -89,6 +93,7 @@ class RecordedCommand:
         if told is None or told.si_signo not in _PASSED_ON:
             return None
         number = signal.Signals(told.si_signo)
+        self.is_ending = self.is_ending or number in _ENDING
         if number == signal.SIGINT:
             last_s, self._interrupted_s = self._interrupted_s, time.monotonic()
             if self._interrupted_s - last_s < _SAME_S:
@@ -120,7 +125,7 @@ class RecordedCommand:
     def _has_heard(self, told: signal.struct_siginfo) -> bool:
         with contextlib.suppress(OSError):
             if os.getpgid(self.pid) == os.getpgrp():
-                return told.si_code > 0 or self._group.heard(told.si_signo)  # > 0: of the terminal
+                return told.si_code > 0 or self._witness.heard(told.si_signo)  # > 0: of the terminal
         return False
 
     def _reap(self) -> None:
@@ -132,28 +137,36 @@ class RecordedCommand:
                     self.code = 128 - code if code < 0 else code
 
 
-class _Group:
-    """Tells signals to our process group from those to us alone, by a process that gets only the former.
+class Witness:
+    """A process that sees what this one cannot: signals to our process group, and that we have been killed.
 
-    The kernel tells them apart in no other way. That process sleeps with all of these signals blocked, and ends with
-    us.
+    The kernel tells signals to the group from those to us alone in no other way. It sleeps with all of these signals
+    blocked, so it gets only the former. When we are gone without a `dismiss` it calls `orphaned`, and ends.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, orphaned: Callable[[], object]) -> None:
         asked, self._ask = os.pipe()
         self._answered, answer = os.pipe()
         if os.fork() == 0:
             try:
+                signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
                 os.close(self._ask)
-                while os.read(asked, 1):
+                while (question := os.read(asked, 1)) == b"?":
                     pending = signal.sigpending() & {*_PASSED_ON}
                     while signal.sigtimedwait(_PASSED_ON, 0) is not None:
                         pass
                     os.write(answer, bytes([*pending, 0]))
+                if not question:
+                    orphaned()
             finally:
                 os._exit(0)
         os.close(asked)
         os.close(answer)
+
+    def dismiss(self) -> None:
+        """We end by ourselves."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._ask, b".")
 
     def heard(self, number: int) -> bool:
         """Whether the group got this signal since the last time."""

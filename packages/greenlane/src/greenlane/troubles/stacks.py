@@ -7,7 +7,7 @@ import os
 import re
 import sysconfig
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Final
@@ -30,16 +30,31 @@ def outward(frame: FrameType | None, most: int = _MOST_FRAMES) -> Iterator[Frame
         frame, most = frame.f_back, most - 1
 
 
-def is_at(frame: FrameType, function: str, file: str) -> bool:
-    """Whether a frame is of that function of a file whose path ends so."""
+def is_at(frame: FrameType, function: str, file: str | tuple[str, ...]) -> bool:
+    """Whether a frame is of that function of a file whose path ends so, or in one of several ways."""
     return frame.f_code.co_name == function and frame.f_code.co_filename.endswith(file)
 
 
 def place(frame: FrameType) -> str:
-    """`views.py:40 (bcrypt.checkpw)`: the innermost frame of the application; of none, the innermost one."""
-    found = next((each for each in outward(frame) if _is_application(each.f_code.co_filename)), frame)
+    """`views.py:40 (bcrypt.checkpw)`: the innermost frame of the application; of none, what an executor runs there."""
+    found = next((each for each in outward(frame) if _is_application(each.f_code.co_filename)), None)
+    if found is None:
+        if is_at(frame, "run", "concurrent/futures/thread.py") and (name := _executed(frame)):
+            return name
+        found = frame
     code = found.f_code
     return _format(code, code.co_filename, found.f_lineno, found.f_lasti)
+
+
+def _executed(frame: FrameType) -> str:
+    """The function that an executor's thread has called; "" = unknown."""
+    item = frame.f_locals.get("self")
+    function = getattr(item, "fn", None) or getattr(item, "task", (None,))[0]
+    # asyncio.to_thread: partial(context.run, function, ...)
+    if isinstance(function, partial):
+        function = function.args[0] if function.args else function.func
+    name = getattr(function, "__qualname__", "")
+    return f"{function.__module__}.{name}" if name and getattr(function, "__module__", None) else str(name)
 
 
 @lru_cache(maxsize=4096)

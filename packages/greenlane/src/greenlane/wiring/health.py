@@ -18,6 +18,7 @@ from greenlane.troubles.connection_pools import exhausted_pools
 from greenlane.troubles.loops import MainLoop
 from greenlane.troubles.shares import Collector, GilWaits, Quota
 from greenlane.troubles.stacks import is_at, outward
+from greenlane.troubles.supervisors import supervisor
 from greenlane.troubles.thread_pools import Standing, Threads, full_pools
 from greenlane.troubles.trouble import Lasting, Trouble
 
@@ -157,6 +158,7 @@ class _Looks:
             with contextlib.suppress(Exception):
                 by = max(threads, key=lambda each: each.spent_ns).place
         for found in (
+            supervisor(threads),
             self._quota.look(now_ns),
             self._gil.look(now_ns, waited_ns, by),
             self._collector.look(now_ns),

@@ -55,6 +55,9 @@ def check(application: str) -> None:
     if done.returncode:
         rule = f"MODULE:NAME that gunicorn can import ({done.stderr.strip().rpartition(chr(10))[2]})"
         hint = f"run it in the folder of the module (this one is {os.getcwd()}), as for gunicorn"
+        module, colon, _ = application.partition(":")
+        if not colon or "/" in module or module.endswith(".py"):
+            hint = f"write {Path(module).name.removesuffix('.py').partition('.')[0]}:app, if it is called app there"
         raise ArgumentError("APP", application, rule, hint, attempted=_ATTEMPTED)
 
 
