@@ -40,7 +40,7 @@ def test_a_process_that_was_not_spawned_does_not_load_go() -> None:
 
 
 def test_go_and_rust_have_one_fingerprint(worker: ProcessPoolExecutor) -> None:
-    words = {word_code(word): word for word in (f"word{number}" for number in range(2 * MOST_WORDS))}
+    words = {word_code(word): word for word in ("", *(f"word{number}" for number in range(2 * MOST_WORDS)))}
 
     def code(records: list[bytes], user: User, now_s: int) -> np.ndarray:
         values = go_features.joined([_text(record, words) for record in records])
