@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: README is the first page, and links to files outside docs/ become plain paths."""
+"""Hooks of mkdocs: README is the first page, links that leave docs/ become plain paths, and recordings are shown."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
 _MEASURED = re.compile(r"<!-- measured: (.+?); tree: (\w+); of: .+? -->")
+#: A paragraph with a link to a recorded run.
+_RECORDED = re.compile(r"^(?:(?!\n\n).)*?\]\(recordings/\w+\.txt\)(?:(?!\n\n).)*(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[([^\]]*)\]\(((?!https?://|#|mailto:)[^)\s]+)\)")
 
 
@@ -31,7 +33,15 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
             return found[0]
         return f"{found[1]} (`{target.relative_to(ROOT)}`)"
 
-    return _LINK.sub(shown, _MEASURED.sub(r"*Measured by `\1` at commit `\2`:*", markdown))
+    markdown = _LINK.sub(shown, _MEASURED.sub(r"*Measured by `\1` at commit `\2`:*", markdown))
+    return _RECORDED.sub(_with_recording, markdown)
+
+
+def _with_recording(paragraph: re.Match[str]) -> str:
+    """The paragraph, and below it each recording that it links to."""
+    files = re.findall(r"\]\((recordings/\w+\.txt)\)", paragraph[0])
+    blocks = [f"```text\n{(ROOT / 'docs' / file).read_text('utf-8')}```\n" for file in files]
+    return "\n\n".join([paragraph[0].rstrip("\n"), *blocks, ""])
 
 
 def _from_docs(link: str) -> str:

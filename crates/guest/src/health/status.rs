@@ -28,7 +28,12 @@ struct Seen {
 struct Told {
     status: (bool, bool, String),
     threads: Vec<Seen>,
+    /// What keeps Python from running, and when that was looked at.
+    keeper: (u64, String),
 }
+
+/// Looking at each thread takes longer than an answer: it is not done for each.
+const KEEPER_EVERY_NS: u64 = 250_000_000;
 
 pub struct Shared {
     pub over: AtomicBool,
@@ -53,6 +58,7 @@ impl Shared {
             told: Mutex::new(Told {
                 status,
                 threads: Vec::new(),
+                keeper: (0, String::new()),
             }),
         }
     }
@@ -70,13 +76,14 @@ impl Shared {
         *self.told() = Told {
             status: (ok, live, reason),
             threads,
+            keeper: (0, String::new()),
         };
     }
 
     pub fn status(&self) -> Status {
         // SAFETY: no arguments, no failure.
         let parent = unsafe { libc::getppid() }.unsigned_abs();
-        let told = self.told();
+        let mut told = self.told();
         let (ok, live, reason) = match self.held_ns() {
             Some(held_ns) => (false, held_ns < self.hung_ns, told.who_holds(held_ns)),
             None => told.status.clone(),
@@ -105,7 +112,19 @@ impl Shared {
 
 impl Told {
     /// What keeps Python from running: the thread that has computed most since the last look, or want of cores.
-    fn who_holds(&self, held_ns: u64) -> String {
+    fn who_holds(&mut self, held_ns: u64) -> String {
+        let now_ns = clock::monotonic_ns();
+        if now_ns >= self.keeper.0 + KEEPER_EVERY_NS {
+            self.keeper = (now_ns, self.look_for_keeper(held_ns));
+        }
+        let seconds = held_ns as f64 / 1e9;
+        format!(
+            "no other thread ran Python for {seconds:.1} s: {}",
+            self.keeper.1
+        )
+    }
+
+    fn look_for_keeper(&self, held_ns: u64) -> String {
         let since = |thread, cpu_ns| clock::read(clock_of(thread))?.checked_sub(cpu_ns);
         let known = self.threads.iter();
         let known = known.map(|one| (since(one.thread, one.cpu_ns), one.what.as_str()));
@@ -116,9 +135,7 @@ impl Told {
             .chain(new)
             .filter_map(|(spent_ns, what)| Some((spent_ns?, what)));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let by = keeper(&spent.collect::<Vec<_>>(), held_ns, cores);
-        let seconds = held_ns as f64 / 1e9;
-        format!("no other thread ran Python for {seconds:.1} s: {by}")
+        keeper(&spent.collect::<Vec<_>>(), held_ns, cores)
     }
 }
 
