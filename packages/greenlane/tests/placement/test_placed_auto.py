@@ -36,7 +36,7 @@ class Auto:
         given = Settings(**{"process_workers": 1, **settings})
         self.permits = make_permits(given, mode=given.mode)
         self.executors = RemoteExecutors(given)
-        self.placement = Placement(given, lambda: self.permits, self.elsewhere)
+        self.placement = Placement(given, lambda: self.permits, self.executors)
         self.function = PlacedFunction(fn)
 
     def __call__(self, *args: Any) -> Any:
@@ -59,7 +59,7 @@ class Auto:
 
     def close(self) -> None:
         self.placement.lane.close(2)
-        self.elsewhere.close(2)
+        self.executors.close(2)
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_a_death_is_the_callers_to_know_of_and_is_not_repeated(make: Any, tmp_pa
 def test_when_all_workers_are_busy_and_none_may_wait_the_thread_takes_it(make: Any, tmp_path: Path) -> None:
     run = make(habits.where)
     run.prefer_processes()
-    run.elsewhere("process").options = ProcessOptions(workers=1, queue=0)
+    run.executors("process").options = ProcessOptions(workers=1, queue=0)
     while run()[0] == os.getpid():  # the worker is starting
         pass
     begun, let_go = tmp_path / "begun", tmp_path / "let go"

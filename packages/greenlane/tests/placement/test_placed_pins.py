@@ -35,14 +35,14 @@ class Pinned:
         given = Settings(process_workers=1, **settings)
         self.permits = make_permits(given, mode=given.mode)
         self.executors = RemoteExecutors(given)
-        self.placement = Placement(given, lambda: self.permits, self.elsewhere)
+        self.placement = Placement(given, lambda: self.permits, self.executors)
 
     def __call__(self, placement: str = "auto", name: str = "", fn: Any = where) -> Any:
         return self.placement.run_placed(PlacedFunction(fn, placement, name), (), {})
 
     def close(self) -> None:
         self.placement.lane.close(2)
-        self.elsewhere.close(2)
+        self.executors.close(2)
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_placed_function_calls_one_that_is_pinned_to_a_process(make: Any) -> N
 
 def test_there_is_no_placement_of_that_name(make: Any) -> None:
     with pytest.raises(PlacementError, match="one of process"):
-        make().elsewhere("nowhere")
+        make().executors("nowhere")
 
 
 @pytest.mark.parametrize("wrong", [3, "name", None])

@@ -379,7 +379,9 @@ class _Run:
                 self._command.wait(_LOOK_S)
                 left = self._recording()
             if left:
-                text = f"the command ended with {self._command.code}, and left {_listed(left)}: no longer recorded"
+                text = (
+                    f"the command ended with {self._command.code}, and left {_list_processes(left)}: no longer recorded"
+                )
                 self._output.say(f"greenlane: {text}")
         else:
             self._follow(left)
@@ -388,7 +390,7 @@ class _Run:
     def _follow(self, left: list[int]) -> None:
         """Record on until the last of them ends, or Ctrl-C."""
         self._output.say(
-            f"greenlane: the command ended with {self._command.code}; {_listed(left)} that it started still "
+            f"greenlane: the command ended with {self._command.code}; {_list_processes(left)} that it started still "
             f"{'records' if len(left) == 1 else 'record'}: Ctrl-C ends the recording and leaves them"
         )
         self._command.pid = left[0]  # Signals are for those that remain.
@@ -512,7 +514,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def _listed(pids: Sequence[int]) -> str:
+def _list_processes(pids: Sequence[int]) -> str:
     return f"{_count(len(pids), 'process')} (pid {', '.join(map(str, pids[:8]))})"
 
 

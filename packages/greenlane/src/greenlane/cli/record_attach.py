@@ -67,7 +67,7 @@ class Attached:
         with _interrupted_by_ending(), interrupted, contextlib.ExitStack() as leaving:
             try:
                 directory = self._prepare()
-                witness = Witness(lambda: self._take_back(self._written(directory)))
+                witness = Witness(lambda: self._take_back(self._list_recorded(directory)))
                 leaving.callback(witness.dismiss)
                 patient_s = time.monotonic() + (_PLACED_S if self._remote else 0.0)
                 self._attach(directory)
@@ -130,7 +130,7 @@ class Attached:
         if self._remote:
             self._remote.end()
 
-    def _written(self, directory: Path) -> list[Process]:
+    def _list_recorded(self, directory: Path) -> list[Process]:
         written = self._parts.written()
         return [each for each in processes(directory) if each.pid in written]
 

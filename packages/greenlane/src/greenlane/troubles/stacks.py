@@ -39,14 +39,14 @@ def place(frame: FrameType) -> str:
     """`views.py:40 (bcrypt.checkpw)`: the innermost frame of the application; of none, what an executor runs there."""
     found = next((each for each in outward(frame) if _is_application(each.f_code.co_filename)), None)
     if found is None:
-        if is_at(frame, "run", "concurrent/futures/thread.py") and (name := _executed(frame)):
+        if is_at(frame, "run", "concurrent/futures/thread.py") and (name := _find_function(frame)):
             return name
         found = frame
     code = found.f_code
     return _format(code, code.co_filename, found.f_lineno, found.f_lasti)
 
 
-def _executed(frame: FrameType) -> str:
+def _find_function(frame: FrameType) -> str:
     """The function that an executor's thread has called; "" = unknown."""
     item = frame.f_locals.get("self")
     function = getattr(item, "fn", None) or getattr(item, "task", (None,))[0]

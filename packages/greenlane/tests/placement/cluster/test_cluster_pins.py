@@ -30,14 +30,14 @@ class Placed:
         given = Settings(**settings)
         self.permits = make_permits(given, mode=given.mode)
         self.executors = RemoteExecutors(given)
-        self.placement = Placement(given, lambda: self.permits, self.elsewhere)
+        self.placement = Placement(given, lambda: self.permits, self.executors)
 
     def __call__(self, placement: str, fn: Any, *args: object) -> Any:
         return self.placement.run_placed(PlacedFunction(fn, placement, ""), args, {})  # type: ignore[arg-type]
 
     def close(self) -> None:
         self.placement.lane.close(2)
-        self.elsewhere.close(2)
+        self.executors.close(2)
 
 
 @pytest.fixture
@@ -80,5 +80,5 @@ def test_a_pinned_function_runs_on_the_cluster_by_argument_and_by_setting(cluste
     there = placed("cluster", functions.same, 1), placed("auto", functions.pid)
     assert there[0] == 1
     assert there[1] != os.getpid()
-    assert placed.elsewhere("cluster").stats().done == 2
+    assert placed.executors("cluster").stats().done == 2
     assert placed.placement.counters()["placed_cluster"] == 2
