@@ -268,7 +268,7 @@ def test_while_calls_compute_the_watching_thread_does_not_take_the_gil() -> None
     waits = 0
 
     class Counted:
-        behind = given._standing
+        behind = given._stalled
         want, change = behind.want, behind.change
 
         def wait(self, threads: list[int], every_ns: int, still_ns: int, looks: int) -> object:
@@ -276,7 +276,7 @@ def test_while_calls_compute_the_watching_thread_does_not_take_the_gil() -> None
             waits += 1
             return self.behind.wait(threads, every_ns, still_ns, looks * 1000)  # A crowded machine stops no call.
 
-    given._standing = Counted()  # type: ignore[assignment] # in its place
+    given._stalled = Counted()  # type: ignore[assignment] # in its place
     calls = [Call(work.burn, (40,)) for _ in range(10)]
     for call in calls:
         given.submit(call)
