@@ -15,7 +15,8 @@ from tests.worker.test_delivery import Message
 from greenlane._native import Upstreams
 from greenlane_work.headers import Death
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import Ended, Leaving, Order, Parked, Run, Running
+from greenlane_work.order import Ended, Leaving, Order, Parked, Running
+from greenlane_work.run import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.delivery import Delivery
 from greenlane_work.worker.flow import OrderFlow
@@ -219,6 +220,20 @@ def test_what_was_not_begun_goes_back_to_its_queue_with_all_its_deliveries() -> 
     desk.arrive(copy)
     desk.flow.apply(order, WorkerEnd())
     assert [each.delivery.message.said for each in (order, copy)] == [["requeue"], ["requeue"]]
+
+
+@pytest.mark.parametrize(("call", "counted"), [(CallOutcome.OK, "ok"), (CallOutcome.FAILED, "failed")])
+def test_the_upstreams_rules_learn_how_a_call_ended(call: CallOutcome, counted: str) -> None:
+    desk = Desk()
+    order = desk.order()
+    desk.arrive(order)
+    desk.flow.parked.open = True
+    (begins,) = desk.flow.parked.turn().begins
+    assert begins.order is order
+    order.state = Running(Run(order))
+    desk.flow.apply(order, RunEnd(Success("1", 0.1), call))
+    look = desk.flow.parked.upstreams.look_at("k")
+    assert look is not None and (look.running, getattr(look, counted)) == (0, 1)
 
 
 def test_what_happens_to_an_order_that_has_left_has_no_effect() -> None:

@@ -16,11 +16,13 @@ from celery.exceptions import Ignore, Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 
-from greenlane_work.order import Done, Order, Run, running
+from greenlane_work.order import Order
+from greenlane_work.run import Done, Run, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.store import State, Store, open_store
 from greenlane_work.worker.adapter import Unpublished, followers_wait, wait_for_the_broker
-from greenlane_work.worker.execution import Again, Execution
+from greenlane_work.worker.execution import Execution
+from greenlane_work.worker.outcomes import Again
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.totals import Totals
 

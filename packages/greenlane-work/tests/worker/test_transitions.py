@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Done, Ended, Finished, Leaving, Order, Parked, Received, Run, Running, State
+from greenlane_work.order import Ended, Finished, Leaving, Order, Parked, Received, Running, State
+from greenlane_work.run import Done, Run
 from greenlane_work.worker import lifecycle as life
-from greenlane_work.worker.transitions import TABLE, step
+from greenlane_work.worker.transitions import TABLE, Context, step
 from tests.examples import examples
 
 S = 1_000_000_000
@@ -26,7 +27,7 @@ OUTCOMES = st.one_of(
     st.builds(life.Retry, st.integers(0, 900).map(lambda seconds: seconds * S), st.booleans()),
     st.builds(life.OwnRetry, st.just(""), st.just("")),
     st.builds(life.Answer, st.sampled_from([None, ERROR]), st.just(""), st.just("")),
-    st.builds(life.Rejection),
+    st.builds(life.Removal, st.just("rejected"), st.just(0.0), st.booleans()),
     st.builds(life.Death, BURIALS, st.just(("failed", "why")), st.sampled_from(["", "ValueError()"])),
     st.builds(life.Revocation, st.booleans()),
     st.builds(life.Loss),
@@ -51,13 +52,12 @@ class Life(RuleBasedStateMachine):
         self.settled: list[str] = []
         # What allows the acknowledgement: its run's end, a confirmed copy, or an earlier end.
         self.allowed = self.condemned = False
-        self.returns = 0
 
     def happens(self, event: life.Event, *, full: bool = False) -> bool:
-        context = life.Context(
-            self.now_ns, self.received_ns + 600 * S, 600 * S, full, self.stored, self.stale, self.returns
+        context = Context(
+            self.now_ns, self.received_ns + 600 * S, 600 * S, full, self.stored, self.stale
         )  # fmt: skip
-        after = step(self.state, event, context)
+        after = step(self.state, event, lambda: context)
         if after is None:
             return False
         assert not isinstance(self.state, Ended), event
@@ -81,11 +81,9 @@ class Life(RuleBasedStateMachine):
                 # The parking gave it a place before.
                 assert self.placed and not self.parked and self.run is None and not self.settled
                 self.run = start.run
-            case life.Release(run, _):
-                assert self.placed and self.run is run
-                self.placed, self.run = False, None
-            case life.Cancel(run):
+            case life.Release(run, call):
                 assert self.run is run
+                assert self.placed or call is None
                 self.placed, self.run = False, None
             case life.Hold():
                 assert not self.held
@@ -107,8 +105,6 @@ class Life(RuleBasedStateMachine):
                 self.settled.append("acknowledged")
             case life.Requeue() | life.Forget():
                 self.settled.append("the broker's")
-            case life.Increment("returns"):
-                self.returns += 1
 
     @rule(seconds=st.integers(0, 1200))
     def time_passes(self, seconds: int) -> None:
@@ -120,12 +116,20 @@ class Life(RuleBasedStateMachine):
         self.arrive(from_s, stored)
 
     @precondition(lambda self: isinstance(self.state, Received))
-    @rule(event=st.one_of(st.just(life.Admission()), st.just(life.Admission()), st.just(life.Repetition()),
-                          st.just(life.Recount()), BURIALS, st.builds(life.Revocation, st.booleans())),
-          full=st.booleans())  # fmt: skip
-    def it_is_judged(self, event: life.Event, full: bool) -> None:
+    @rule(full=st.booleans())
+    def it_is_admitted(self, full: bool) -> None:
+        assert self.happens(life.Admission(), full=full)
+
+    @precondition(lambda self: isinstance(self.state, Received))
+    @rule(
+        event=st.one_of(
+            st.just(life.Repetition()), st.just(life.Recount()), BURIALS, st.builds(life.Revocation, st.booleans()),
+            st.just(life.Removal("no task of this name", 5.0)),
+        ),
+    )  # fmt: skip
+    def it_is_judged(self, event: life.Event) -> None:
         self.allowed = isinstance(event, life.Repetition | life.Revocation)
-        assert self.happens(event, full=full)
+        assert self.happens(event)
 
     @precondition(lambda self: self.parked)
     @rule(done=st.booleans())
@@ -175,24 +179,20 @@ class Life(RuleBasedStateMachine):
         self.publishing, self.allowed = False, published
         assert self.happens(life.Confirmation(published))
 
-    @rule()
-    def the_connection_is_lost(self) -> None:
-        self.stale = True
-        self.happens(life.Disconnection())
-
-    @rule()
-    def the_worker_ends(self) -> None:
-        self.happens(life.WorkerEnd())
-
-    @rule(outcome=OUTCOMES)
-    def what_comes_too_late_changes_nothing(self, outcome: Any) -> None:
+    @rule(event=st.sampled_from([life.Disconnection(), life.WorkerEnd(), None, None, None]), outcome=OUTCOMES)
+    def the_connection_or_the_worker_ends_or_something_comes_too_late(
+        self, event: life.Event | None, outcome: Any
+    ) -> None:
+        if event is not None:
+            self.stale |= isinstance(event, life.Disconnection)
+            self.happens(event)
         if not isinstance(self.state, Running):
             assert not self.happens(life.RunEnd(outcome, CallOutcome.OK))
         if not self.writing:
             assert not self.happens(life.Written())
         if isinstance(self.state, Ended):
-            for event in (life.Admission(), life.NoRoom(), life.Confirmation(), life.WorkerEnd(), life.Settling()):
-                assert not self.happens(event)
+            for late in (life.Admission(), life.NoRoom(), life.Confirmation(), life.WorkerEnd(), life.Settling()):
+                assert not self.happens(late)
 
     @invariant()
     def it_is_in_one_place(self) -> None:
@@ -205,7 +205,7 @@ class Life(RuleBasedStateMachine):
 
 
 TestLife = Life.TestCase
-TestLife.settings = examples(200, stateful_step_count=40)
+TestLife.settings = examples(200, stateful_step_count=50)
 
 
 def test_every_event_and_every_state_but_the_last_has_its_rules() -> None:
@@ -216,6 +216,6 @@ def test_every_event_and_every_state_but_the_last_has_its_rules() -> None:
 @pytest.mark.parametrize("seconds", [1, 10_000])
 def test_an_order_that_is_done_stays_where_no_store_knows_it(seconds: int) -> None:
     state = Parked(done=Done("a result"))
-    context = life.Context(now_ns=seconds * S, leaves_ns=600 * S, full=True)
-    after = step(state, life.NoRoom(1.0), context)
+    context = Context(now_ns=seconds * S, leaves_ns=600 * S, full=True)
+    after = step(state, life.NoRoom(1.0), lambda: context)
     assert after is not None and after.state == Parked((seconds + 1) * S, state.done)

@@ -31,7 +31,8 @@ from celery.states import RETRY, STARTED
 from celery.utils.imports import symbol_by_name
 from celery.worker.state import task_ready, task_reserved
 
-from greenlane_work.order import Ended, Leaving, Order, Run, running
+from greenlane_work.order import Ended, Leaving, Order
+from greenlane_work.run import Run, running
 
 __all__ = [
     # an order's request
@@ -49,7 +50,6 @@ __all__ = [
     "Unpublished",
     "wait_for_the_broker",
     "followers_wait",
-    "named",
     "chords_fire",
 ]
 
@@ -67,8 +67,6 @@ _LATER: Final = frozenset(
 )
 #: Such answers of Redis that its client has no class for; in a pipeline the command's name precedes them.
 _LATER_CODE: Final = re.compile(r"(?:^|: )(?:BUSY|MISCONF|NOREPLICAS)\b")
-#: Of signatures that hold others: the arguments that are those.
-_PARTS: Final = {"chain": ("tasks",), "group": ("tasks",), "chord": ("header", "body")}
 #: Nobody waits for these states.
 _PASSING: Final = (STARTED, RETRY)
 
@@ -168,8 +166,7 @@ def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Ca
 
 def bear_its_absence(backend: Any) -> None:
     """Let an order's run bear that this class of result backends takes no state. Idempotent."""
-    store_result, mark_as_done = backend.store_result, backend.mark_as_done
-    mark_as_failure = backend.mark_as_failure
+    store_result, mark_as_done, mark_as_failure = backend.store_result, backend.mark_as_done, backend.mark_as_failure
     if hasattr(mark_as_done, _REPLACED):
         return
 
@@ -198,15 +195,14 @@ def bear_its_absence(backend: Any) -> None:
         return done
 
     @functools.wraps(mark_as_failure)
-    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> None:
+    def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
         run = _run(task_id)
         if run is None:
-            mark_as_failure(self, task_id, exc, *args, **options)
-            return
+            return mark_as_failure(self, task_id, exc, *args, **options)
         if run.done is not None or run.retried:
             raise exc  # for the flow: the call is over, and what could not be written or published is tried again
         if run.abandoned or run.order.request._already_revoked:
-            return  # The next run writes its own; that it was revoked is the last word.
+            return None  # The next run writes its own; that it was revoked is the last word.
         with run.writing:
             try:
                 mark_as_failure(self, task_id, exc, *args, **options)
@@ -217,7 +213,7 @@ def bear_its_absence(backend: Any) -> None:
 
     setattr(does, _REPLACED, True)
     backend.mark_as_done, backend.mark_as_failure = does, fails
-    if not issubclass(backend, DisabledBackend):  # It writes nothing, so nothing can be away.
+    if not issubclass(backend, DisabledBackend):  # It writes nothing.
         backend.store_result = stores
 
 
@@ -314,29 +310,6 @@ def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> N
 
     setattr(send_task, _REPLACED, True)
     app.send_task = send_task
-
-
-def named(signatures: Any, name: str) -> list[dict[str, Any]]:
-    """Give copies of the tasks that are linked to one of this name, with ids made of it, in chains and groups too.
-
-    A worker may die between their publishing and its own acknowledgement: published again, they have the same ids, and
-    the store lets each be called once. The next tasks of a chain have theirs from the beginning.
-
-    Copies, because a pickled group may hold one object twice, and these are two orders.
-    """
-    return [_named(signature, f"{name}/{number}") for number, signature in enumerate(signatures)]
-
-
-def _named(signature: Any, name: str) -> dict[str, Any]:
-    parts = _PARTS.get(signature.get("subtask_type"))
-    if parts is None:
-        number = str(uuid.uuid5(uuid.NAMESPACE_OID, name))
-        return {**signature, "options": {"task_id": number, **(signature.get("options") or {})}}
-    held = dict(signature.get("kwargs") or {})
-    for part in filter(held.get, parts):
-        inside = f"{name}/{part}"
-        held[part] = _named(held[part], inside) if isinstance(held[part], dict) else named(held[part], inside)
-    return {**signature, "kwargs": held}
 
 
 def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:

@@ -44,13 +44,7 @@ _log = logging.getLogger("greenlane.work")
 def step_of(
     flow: OrderFlow, ending: Shutdown, refusing: Callable[[], AbstractContextManager[None]]
 ) -> type[bootsteps.StartStopStep]:
-    """Give the step of one flow, as Celery wants it: a class.
-
-    Args:
-        flow: that is fed.
-        ending: that is told what was given back.
-        refusing: within it GreenlaneErrors of the start are raised.
-    """
+    """Give the step that feeds a flow, as Celery wants it: a class. GreenlaneErrors are raised within `refusing`."""
 
     class Orders(bootsteps.StartStopStep):  # type: ignore[misc]
         requires: ClassVar[tuple[str, ...]] = ("celery.worker.consumer.tasks:Tasks",)

@@ -81,7 +81,7 @@ class Effects:
         ways: dict[type[Any], Callable[[Order, Any], object]] = {
             life.Count: self._count, life.Increment: self._increment, life.Note: self._note, life.Tell: self._tell,
             life.Park: self._park, life.Postpone: self._postpone, life.Withdraw: self._withdraw,
-            life.Begin: self._start, life.Release: self._release, life.Cancel: self._cancel,
+            life.Begin: self._start, life.Release: self._release,
             life.Hold: self._hold, life.LetIn: self._let_in,
             life.Condemn: self._condemn, life.Write: self._write, life.Publish: self._publish,
             life.Acknowledge: self._acknowledge, life.Requeue: self._requeue, life.Forget: self._forget,
@@ -149,15 +149,11 @@ class Effects:
         self._begin(order, effect.start)
 
     def _release(self, order: Order, effect: life.Release) -> None:
-        well = effect.call is CallOutcome.OK
-        self._parked.ended(order, effect.call)
-        self._probes.ended(effect.run, well=well)
-        self._execution.untaken(effect.run)
-
-    def _cancel(self, order: Order, effect: life.Cancel) -> None:
+        self._parked.ended(order, CallOutcome.CANCELLED if effect.call is None else effect.call)  # OK is 0
         if effect.run is not None:
             self._execution.untaken(effect.run)
-        self._parked.ended(order, CallOutcome.CANCELLED)
+            if effect.call is not None:
+                self._probes.ended(effect.run, well=effect.call is CallOutcome.OK)
 
     # --- written down -----------------------------------------------------------------------------------------------
 

@@ -22,47 +22,27 @@ from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import store_key
-from greenlane_work.limits import retries_of_keys
-from greenlane_work.order import Done, NotSent, Order, Run, running
+from greenlane_work.order import Order
 from greenlane_work.packing import packed, unpacked
+from greenlane_work.run import Done, Run, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import adapter
-from greenlane_work.worker.outcomes import causes, nothing_sent
+from greenlane_work.worker.followers import named
+from greenlane_work.worker.outcomes import Again, Dead, expected, nothing_sent
 from greenlane_work.worker.retries import Retrying
 
-__all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
+__all__ = ["CallCounts", "Execution"]
 
 _log = logging.getLogger("greenlane.work")
 
 #: A task's attribute: asked for the outcome of an attempt with an unknown end.
 ASK: Final = "ask"
-#: A task's attribute: how many further runs after it raised.
-RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
 #: While the store cannot be asked the order waits this long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
 #: While it runs elsewhere it is asked for after this long, doubled each time up to the second. Arbitrary.
 _AGAIN_S: Final = 0.05
 _AGAIN_MOST_S: Final = 5.0
-
-
-class Again(Retry):  # type: ignore[misc] # Celery has no types
-    """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
-
-    def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:
-        super().__init__(message=why or None, exc=exc, when=max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
-        self.at_ns = at_ns
-        # False: the attempt was no attempt, nothing was called.
-        self.counted = counted
-        self.why = why
-
-
-class Dead(Exception):
-    """The order must not run again. `reason`: a word for the dead letter."""
-
-    def __init__(self, said: str, *, reason: str = "attempts") -> None:
-        super().__init__(said)
-        self.reason = reason
 
 
 class CallCounts:
@@ -92,8 +72,6 @@ class Execution:
         self._store = store
         self._retrying = retrying
         self._most = settings.task_attempts
-        self._retries = settings.task_retries
-        self._retries_of_keys = retries_of_keys(settings)
         self._characters = settings.task_reason_characters
         self.counts = CallCounts()
 
@@ -188,7 +166,7 @@ class Execution:
     def _run(self, run: Run, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         order = run.order
         if self._store is not None:
-            task.request.callbacks = adapter.named(task.request.callbacks or (), task.request.id)
+            task.request.callbacks = named(task.request.callbacks or (), task.request.id)
         if run.done is not None:
             self.counts.done_before += 1
             if run.done.followed:
@@ -369,19 +347,7 @@ class Execution:
                 self._tell_at_the_end(run, "DONE", run.token, result=packed(None))
             else:
                 self._tell_at_the_end(run, "FAILED" if no_effect else "UNKNOWN", run.token, reason=self.said(error))
-        self._again(order, task, error, self.attempts_of(order, error))
-
-    def attempts_of(self, order: Order, error: BaseException) -> int:
-        """Give how many attempts an order has whose task raised this.
-
-        One: a task that raises is run as often as Celery runs it. More where its key's rule, the task itself or the
-        setting says so, or where it knows that nothing was sent.
-        """
-        if any(isinstance(cause, NotSent) for cause in causes(error)):
-            return self._most
-        of_task = getattr(order.request.task, RETRIES, None)
-        retries = self._retries_of_keys.get(order.key, self._retries if of_task is None else of_task)
-        return int(retries) + 1
+        self._again(order, task, error, self._retrying.attempts_of(order, error))
 
     def _again(self, order: Order, task: Any, error: BaseException, attempts: int) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
@@ -414,9 +380,3 @@ def _is_followed(request: Any) -> bool:
 
 def _store_key(order: Order) -> str:
     return store_key(order.name, order.id, order.identity[3])
-
-
-def expected(task: Any) -> tuple[type[BaseException], ...]:
-    """What the task says that it may raise in the ordinary course: an answer, no failure."""
-    throws = getattr(task, "throws", ()) or ()
-    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)

@@ -14,19 +14,21 @@ from typing import Any, Final
 from celery.worker.state import task_ready
 
 from greenlane._native import Upstreams
-from greenlane_work.headers import RETURNS
+from greenlane_work.headers import RETURNS, count_of
 from greenlane_work.keys import KeyFunction
-from greenlane_work.order import Finished, Order, Parked, Received, Run, Running
+from greenlane_work.order import Finished, Order, Parked, Received, Running
+from greenlane_work.run import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker import transitions
 from greenlane_work.worker.adapter import reserved, scheduled
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.effects import Effects
-from greenlane_work.worker.execution import Dead, Execution
+from greenlane_work.worker.execution import Execution
 from greenlane_work.worker.intake import Intake
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.messages import OrderReader
+from greenlane_work.worker.outcomes import Dead
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Begins, Leaves, Parking
 from greenlane_work.worker.pauses import Pauses
@@ -67,18 +69,11 @@ class OrderFlow:
         providers: Upstreams | None = None,
         jobs: RecordedJobs,
     ) -> None:
-        """Put them together.
-
-        Args:
-            shared: gives a key's limit over all workers; None = no key has one.
-            providers: decides for those of keys in two parts; None = keys have one.
-        """
-        self.settings = settings
-        self.owner = owner
+        """Args: `shared` gives a key's limit over all workers; `providers` decides for those of keys in two parts."""
+        self.settings, self.owner, self.store = settings, owner, store
         owner.after = self.turn
         self.line = Line()
         self.totals = Totals()
-        self.store = store
         self._most_ns = round(settings.task_parked_most_s * 1e9)
         self.parked = Parking(upstreams, most_ns=self._most_ns, stored=store is not None)
         self.parked.providers = providers
@@ -110,26 +105,22 @@ class OrderFlow:
 
     def apply(self, order: Order, event: life.Event) -> None:
         """Let an event have its effects. One that came too late has none."""
-        queue = [(order, event)]
-        while queue:
-            order, event = queue.pop(0)
-            step = transitions.step(order.state, event, self._context(order))
-            if step is None:
-                continue
-            order.state = step.state
-            for effect in step.effects:
-                self.effects.carry_out(order, effect)
-            if isinstance(order.state, Finished):
-                queue.append((order, life.Settling()))
-            admitted = self.effects.admitted
-            while admitted:
-                self._admit(admitted.popleft())
+        step = transitions.step(order.state, event, lambda: self._context(order))
+        if step is None:
+            return
+        order.state = step.state
+        for effect in step.effects:
+            self.effects.carry_out(order, effect)
+        if isinstance(order.state, Finished):
+            self.apply(order, life.Settling())
+        while self.effects.admitted:
+            self._admit(self.effects.admitted.popleft())
 
-    def _context(self, order: Order) -> life.Context:
+    def _context(self, order: Order) -> transitions.Context:
         now_ns = time.monotonic_ns()
-        return life.Context(
+        return transitions.Context(
             now_ns=now_ns, leaves_ns=order.received_ns + self._most_ns, parked_most_ns=self._most_ns,
-            full=self.intake.full, stored=self.store is not None, stale=order.delivery.stale, returns=order.returns,
+            full=self.intake.full, stored=self.store is not None, stale=order.delivery.stale,
         )  # fmt: skip
 
     # --- received -------------------------------------------------------------------------------------------------
@@ -194,8 +185,7 @@ class OrderFlow:
     def return_message(self, message: Any, reason: str, error: BaseException) -> None:
         """Back to the broker, for another version of the application, until it has come too often."""
         self.totals.received += 1
-        returns = message.headers.get(RETURNS)
-        often = isinstance(returns, int) and returns >= self.settings.task_deliveries
+        often = count_of(message.headers.get(RETURNS)) >= self.settings.task_deliveries
         self.apply(
             self._reading.unreadable(message),
             life.Burial("unregistered", reason, error) if often else life.Removal(reason),

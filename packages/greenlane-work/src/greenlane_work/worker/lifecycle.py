@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Run, State
+from greenlane_work.run import Run
 
 
 class Place(enum.Enum):
@@ -41,24 +41,6 @@ class Copy:
     #: Of a dead letter: a word for why, and a sentence.
     reason: str = ""
     said: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What a transition may look at beside state and event."""
-
-    now_ns: int = 0
-    #: When the order will have been here for as long as it may.
-    leaves_ns: int = 0
-    parked_most_ns: int = 0
-    #: As many wait here for their time as may.
-    full: bool = False
-    #: A store knows of calls that are over; else only this process does.
-    stored: bool = False
-    #: The broker has the message back.
-    stale: bool = False
-    #: How often it was handed back before.
-    returns: int = 0
 
 
 # --- how a run ends ---------------------------------------------------------------------------------------------------
@@ -100,11 +82,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
-    """The task wants its message queued again."""
-
-
-@dataclass(frozen=True, slots=True)
 class Death:
     """It is not to be run again. See `Burial`; `note`: for its history, outcome and why."""
 
@@ -139,10 +116,11 @@ class Recount:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """It goes back to its queue for a while."""
+    """It goes back to its queue: for a while, at least this long, or at once."""
 
     reason: str
     least_s: float = 0.0
+    at_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,17 +259,10 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Its place is free; its upstream's rules learn how the call ended."""
-
-    run: Run
-    call: CallOutcome
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """It no longer has a place, and was not called; `run` was begun for it."""
+    """Its place is free; its upstream's rules learn how the call ended. None = it was not called."""
 
     run: Run | None = None
+    call: CallOutcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,20 +323,12 @@ class Tell:
     fields: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What follows from an event: the next state, and what is to be done, in this order."""
-
-    state: State
-    effects: tuple[Effect, ...] = ()
-
-
-Outcome = Success | Retry | OwnRetry | Answer | Rejection | Death | Revocation | Loss
+Outcome = Success | Retry | OwnRetry | Answer | Removal | Death | Revocation | Loss
 Event = (
     Admission | Repetition | Recount | Removal | Burial | Revocation | Start | NoRoom | Lateness | Disconnection
     | WorkerEnd | RunEnd | Settling | Written | Confirmation
 )  # fmt: skip
 Effect = (
-    Count | Increment | Note | Park | Postpone | Withdraw | Begin | Release | Cancel | Hold | LetIn | Condemn | Write
+    Count | Increment | Note | Park | Postpone | Withdraw | Begin | Release | Hold | LetIn | Condemn | Write
     | Publish | Acknowledge | Requeue | Forget | Tell
 )  # fmt: skip

@@ -9,12 +9,13 @@ from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Order, Run
+from greenlane_work.order import Order
+from greenlane_work.run import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker.adapter import away
-from greenlane_work.worker.execution import Again, Dead, Execution, expected
-from greenlane_work.worker.outcomes import outcome_of
+from greenlane_work.worker.execution import Execution
+from greenlane_work.worker.outcomes import Again, Dead, expected, outcome_of
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.runs import UNTRACED, Result
 
@@ -84,7 +85,8 @@ class Verdicts:
             told = unwritten and not isinstance(error, Ignore)
             return life.Answer(error if told else None, repr(error), trace)
         if isinstance(error, Reject) and error.requeue:
-            return life.Rejection()
+            # At once, as with Celery; one that goes on rejecting waits, or it would be all that a worker does.
+            return life.Removal("the task rejected it, to be queued again", at_once=order.returns == 0)
         written = not unwritten and not isinstance(error, Reject)
         burial = life.Burial(*self._death(order, error), None if written else error, logged)
         return life.Death(burial, ("failed", self._execution.said(error)), repr(error), trace)
@@ -110,7 +112,7 @@ class Verdicts:
             return "rejected", said or "the task rejected it"
         if isinstance(error, Dead):
             return error.reason, str(error)
-        attempts = self._execution.attempts_of(order, error)
+        attempts = self._retrying.attempts_of(order, error)
         return ("failed" if attempts == 1 else self._spent(order, attempts)), self._execution.said(error)
 
     def _spent(self, order: Order, attempts: int) -> str:
