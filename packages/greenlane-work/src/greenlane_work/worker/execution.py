@@ -10,6 +10,7 @@ unknown, everything else. An unknown one is asked about (`@app.task(ask=…)`) b
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import logging
@@ -21,47 +22,27 @@ from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import store_key
-from greenlane_work.limits import retries_of_keys
-from greenlane_work.order import NotSent, Order, given_up, packed, running, unpacked
+from greenlane_work.order import Order
+from greenlane_work.packing import packed, unpacked
+from greenlane_work.run import Done, Run, running
 from greenlane_work.settings import WorkSettings
-from greenlane_work.worker.outcomes import causes, nothing_sent
-from greenlane_work.worker.own_retry import chords_fire, followers_wait, named, wait_for_the_broker
+from greenlane_work.worker import adapter
+from greenlane_work.worker.followers import named
+from greenlane_work.worker.outcomes import Again, Dead, expected, nothing_sent
 from greenlane_work.worker.retries import Retrying
-from greenlane_work.worker.states import bear_its_absence
 
-__all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
+__all__ = ["CallCounts", "Execution"]
 
 _log = logging.getLogger("greenlane.work")
 
 #: A task's attribute: asked for the outcome of an attempt with an unknown end.
 ASK: Final = "ask"
-#: A task's attribute: how many further runs after it raised.
-RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
 #: While the store cannot be asked the order waits this long. Arbitrary.
 _STORE_PAUSE_S: Final = 1.0
 #: While it runs elsewhere it is asked for after this long, doubled each time up to the second. Arbitrary.
 _AGAIN_S: Final = 0.05
 _AGAIN_MOST_S: Final = 5.0
-
-
-class Again(Retry):  # type: ignore[misc] # Celery has no types
-    """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
-
-    def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:
-        super().__init__(message=why or None, exc=exc, when=max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
-        self.at_ns = at_ns
-        # False: the attempt was no attempt, nothing was called.
-        self.counted = counted
-        self.why = why
-
-
-class Dead(Exception):
-    """The order must not run again. `reason`: a word for the dead letter."""
-
-    def __init__(self, said: str, *, reason: str = "attempts") -> None:
-        super().__init__(said)
-        self.reason = reason
 
 
 class CallCounts:
@@ -91,8 +72,6 @@ class Execution:
         self._store = store
         self._retrying = retrying
         self._most = settings.task_attempts
-        self._retries = settings.task_retries
-        self._retries_of_keys = retries_of_keys(settings)
         self._characters = settings.task_reason_characters
         self.counts = CallCounts()
 
@@ -100,48 +79,43 @@ class Execution:
         """What is written down of an exception."""
         return repr(error)[: self._characters] if self._characters else type(error).__name__
 
-    def ask(self, order: Order, told: Callable[[], object]) -> bool:
-        """Ask the store for an order that is about to run, without waiting, on the owner of the channel.
+    def ask(self, run: Run, told: Callable[[], object]) -> bool:
+        """Ask the store for a run that is about to begin, without waiting, on the owner of the channel.
 
         So a thread is woken only when there is something for it to do. False: nothing is to be asked.
 
         Args:
-            order: its next run takes the answer, or has `untaken` called.
+            run: takes the answer, or has `untaken` called.
             told: called on the store's thread.
         """
-        if self._store is None or order.kept is not None or not hasattr(order.request.task.run, _WRAPPED):
+        order = run.order
+        if self._store is None or run.done is not None or not hasattr(order.request.task.run, _WRAPPED):
             return False
         from greenlane_work.store import Answer, Kind
 
         def answered(answer: Any) -> None:
             if isinstance(answer, Answer):
-                order.token = answer.token
-            order.answers = [answer]
+                run.token = answer.token
+            run.answer = answer
             told()
 
         self._store.submit(Kind.BEGIN, _store_key(order), answered)
         return True
 
-    def untaken(self, order: Order) -> None:
-        """The order's run has ended, or did not begin, without a look at the store's answer: nothing was called."""
-        for answer in order.answers:
-            if getattr(answer, "token", ""):
-                from greenlane_work.store import Kind
+    def untaken(self, run: Run) -> None:
+        """A run has ended, or did not begin, without a look at the store's answer: nothing was called."""
+        answer, run.answer = run.answer, None
+        if getattr(answer, "token", ""):
+            self._submit(run, "FAILED", answer.token, reason="it was not called")
 
-                said = "it was not called"
-                self._store.submit(
-                    Kind.FAILED, _store_key(order), lambda _answer: None, reason=said, token=answer.token
-                )
-        order.answers = []
-
-    def tell(self, order: Order, then: Callable[[BaseException | None], object]) -> bool:
+    def tell(self, run: Run, then: Callable[[BaseException | None], object]) -> bool:
         """Tell the store what a run has left to tell it, without waiting. False: there is nothing.
 
         Args:
-            order: its run has ended.
+            run: has ended.
             then: called on the store's thread when it is written down; None, or why the order has to come again.
         """
-        untold, order.untold = order.untold, None
+        untold, run.untold = run.untold, None
         if untold is None:
             return False
         from greenlane.errors import StoreError
@@ -152,11 +126,11 @@ class Execution:
             if isinstance(answer, StoreError):  # this process ends: the message stays unacknowledged
                 then(self._wait(_STORE_PAUSE_S, answer))
                 return
-            if order.kept is not None:
-                order.kept = (order.kept[0], "")
+            if run.done is not None:
+                run.done = dataclasses.replace(run.done, token="")
             then(None)
 
-        self._store.submit(kind, _store_key(order), told, **what)
+        self._store.submit(kind, _store_key(run.order), told, **what)
         return True
 
     def wrap(self, task: Any) -> None:
@@ -166,120 +140,121 @@ class Execution:
             return
 
         @functools.wraps(original)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            order = running.get()
-            request = task.request
-            if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            run, request = running.get(), task.request
+            if run is None or request.called_directly or request.is_eager or request.id != run.order.request.id:
                 return original(*args, **kwargs)
-            _unless_given_up(order)  # while it waited for the result backend
-            order.over = False
+            _unless_given_up(run)  # while it waited for the result backend
+            run.over = False
             try:
-                result = self._run(order, task, original, args, kwargs)
+                result = self._run(run, task, original, args, kwargs)
             except BaseException as error:
-                _unless_given_up(order)
-                order.raised, order.over = error, True
+                _unless_given_up(run)
+                run.raised, run.over = error, True
                 raise
-            _unless_given_up(order)
-            order.over = True
+            _unless_given_up(run)
+            run.over = True
             return result
 
-        setattr(run, _WRAPPED, original)
-        task.run = run
-        wait_for_the_broker(task)
-        followers_wait(task.app)
-        chords_fire(task.app)
-        bear_its_absence(type(task.backend))
+        setattr(call, _WRAPPED, original)
+        task.run = call
+        adapter.wait_for_the_broker(task)
+        adapter.followers_wait(task.app)
+        adapter.chords_fire(task.app)
+        adapter.bear_its_absence(type(task.backend))
 
-    def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _run(self, run: Run, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        order = run.order
         if self._store is not None:
             task.request.callbacks = named(task.request.callbacks or (), task.request.id)
-        if order.kept is not None:
+        if run.done is not None:
             self.counts.done_before += 1
-            if order.followed:
+            if run.done.followed:
                 task.request.callbacks = task.request.chain = None
-            return self._kept(order, task, *order.kept)
-        if order.late_unbegun:
+            return self._kept(run, task, run.done.result, run.done.token)
+        if run.late_unbegun:
             raise self._wait(_STORE_PAUSE_S, SoftTimeLimitExceeded())
         if self._store is None:
             order.attempts += 1
-            known, result = self._asked(order, task, args, kwargs) if order.in_doubt else (False, None)
+            known, result = self._asked(run, task, args, kwargs) if order.in_doubt else (False, None)
         else:
-            known, result = self._begin(order, task, args, kwargs)
+            known, result = self._begin(run, task, args, kwargs)
         if known:
             self.counts.done_before += 1
-            order.kept = (result, "")  # if what follows it cannot be published, only that is tried again
+            run.done = Done(result)  # if what follows it cannot be published, only that is tried again
             return result
-        # This attempt's own: a thread that was given up may speak when the next attempt has begun.
-        token = order.token
-        _unless_given_up(order)  # while it waited for the store, or for the upstream's answer
+        _unless_given_up(run)  # while it waited for the store, or for the upstream's answer
         if self._store is not None:
-            self._hold(order, token)
+            self._hold(run)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            self._failed(order, task, error, token)
+            self._failed(run, task, error)
             raise
-        if not given_up(order):
-            order.kept = (result, token)
-        return self._kept(order, task, result, token)
+        run.done = Done(result, run.token)
+        return self._kept(run, task, result, run.token)
 
-    def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
+    def _kept(self, run: Run, task: Any, result: Any, token: str) -> Any:
         """Give the result of a call that ended well, once the store has it."""
         if self._store is None or not token:
             return result
-        if given_up(order) or not _is_followed(task.request):
+        if run.abandoned or not _is_followed(task.request):
             # Nothing is published after it: the store is told beside the rest of the run, which ends when it knows.
-            self._tell_at_the_end(order, "DONE", token, result=packed(result, pickled=_pickles(task)))
+            self._tell_at_the_end(run, "DONE", token, result=packed(result, pickled=_pickles(task)))
             return result
         try:
-            self._done(order, task, result, token)
+            self._done(run, task, result, token)
         except SoftTimeLimitExceeded as error:
             raise self._wait(_STORE_PAUSE_S, error) from error
-        order.kept = (result, "")
+        run.done = dataclasses.replace(run.done or Done(result), token="")
         return result
 
-    def _tell_at_the_end(self, order: Order, kind: str, token: str, **what: object) -> None:
+    def _tell_at_the_end(self, run: Run, kind: str, token: str, **what: object) -> None:
         """Let the store be told when the run has ended; now, by one that was given up: the next one may have begun."""
         from greenlane_work.store import Kind
 
-        if given_up(order):
-            self._store.submit(Kind[kind], _store_key(order), lambda _answer: None, **what, token=token)
+        if run.abandoned:
+            self._submit(run, kind, token, **what)
         else:
-            order.untold = (Kind[kind], {**what, "token": token})
+            run.untold = (Kind[kind], {**what, "token": token})
 
-    def _done(self, order: Order, task: Any, result: object, token: str) -> None:
+    def _submit(self, run: Run, kind: str, token: str, **what: object) -> None:
+        """Tell the store, without waiting for it."""
+        from greenlane_work.store import Kind
+
+        self._store.submit(Kind[kind], _store_key(run.order), lambda _answer: None, **what, token=token)
+
+    def _done(self, run: Run, task: Any, result: object, token: str) -> None:
         """Say that it has had its effect; this waits as long as the store is away."""
         from greenlane.errors import StoreError
 
         try:
-            self._store.done(_store_key(order), packed(result, pickled=_pickles(task)), token=token)
+            self._store.done(_store_key(run.order), packed(result, pickled=_pickles(task)), token=token)
         except StoreError as error:  # this process ends: the message stays unacknowledged, and the order in doubt
             raise self._wait(_STORE_PAUSE_S, error) from error
 
-    def _hold(self, order: Order, token: str) -> None:
+    def _hold(self, run: Run) -> None:
         """Raise Again when the lease ran out between begin and call: this process stood still, another may have it."""
-        if not self._store.holds_since_begin(token):
+        if not self._store.holds_since_begin(run.token):
             self.counts.store_waits += 1
-            order.attempts -= 1
-            self._tell_at_the_end(order, "FAILED", token, reason="not called: the lease had run out")
+            run.order.attempts -= 1
+            self._tell_at_the_end(run, "FAILED", run.token, reason="not called: the lease had run out")
             raise self._wait(_AGAIN_S, None)
 
-    def in_doubt(self, order: Order, reason: str) -> None:
+    def in_doubt(self, run: Run, reason: str) -> None:
         """Report, without waiting, that the end of the running attempt is unknown. For the owner of the channel."""
-        order.in_doubt = True
-        if order.token:
-            from greenlane_work.store import Kind
+        run.order.in_doubt = True
+        if run.token:
+            self._submit(run, "UNKNOWN", run.token, reason=reason)
 
-            self._store.submit(Kind.UNKNOWN, _store_key(order), lambda _answer: None, reason=reason, token=order.token)
-
-    def _begin(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+    def _begin(self, run: Run, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """Ask the store; (True, result) = it is done already."""
         from greenlane.errors import StoreError
         from greenlane_work.store import State
 
-        key = _store_key(order)
+        order = run.order
         try:
-            begun = self._answer(order, key)
+            begun = self._answer(run)
         except (StoreError, SoftTimeLimitExceeded) as error:  # nothing was called: no fault of task or upstream
             self.counts.store_waits += 1
             raise self._wait(_STORE_PAUSE_S, error) from error
@@ -293,45 +268,45 @@ class Execution:
             order.waits += 1
             raise self._wait(min(begun.wait_s, _AGAIN_S * 2.0 ** min(order.waits, 10), _AGAIN_MOST_S), None)
         order.waits = 0
-        order.token = begun.token
+        run.token = begun.token
         order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
         if self._retrying.attempts(order) > self._most:
-            return self._given_up(order, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
+            return self._given_up(run, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
         if begun.state is State.UNKNOWN:
-            return self._asked(order, task, args, kwargs)
+            return self._asked(run, task, args, kwargs)
         return False, None
 
-    def _answer(self, order: Order, key: str) -> Any:
+    def _answer(self, run: Run) -> Any:
         """What the store said before the run; one that nobody has asked for waits for it here."""
-        try:
-            answer = order.answers.pop()
-        except IndexError:
-            return self._store.begin(key)
+        answer, run.answer = run.answer, None
+        if answer is None:
+            return self._store.begin(_store_key(run.order))
         if isinstance(answer, BaseException):
             raise answer
         return answer
 
-    def _given_up(self, order: Order, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
+    def _given_up(self, run: Run, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
         """No further call. The worker that died over the last one may have made it: ask the upstream.
 
         Raises:
             Dead: it has not been carried out, as far as can be known.
         """
+        order = run.order
         key, told = _store_key(order), "how the last one ended is unknown"
         if unknown and inspect.getattr_static(task, ASK, None) is not None:
-            known, result = self._asked(order, task, args, kwargs)
+            known, result = self._asked(run, task, args, kwargs)
             if known:
                 return True, result
             unknown = False
         if not unknown:
             told = "the last one had no effect"
         order.history = tried_of(self._store.history(key)) or order.history
-        (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
+        (self._store.unknown if unknown else self._store.failed)(key, "given up", token=run.token)
         raise Dead(f"begun {order.attempts - 1} times; {told}")
 
-    def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+    def _asked(self, run: Run, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """The end of the last attempt is unknown: ask the upstream or the store."""
-        ask = inspect.getattr_static(task, ASK, None)
+        order, ask = run.order, inspect.getattr_static(task, ASK, None)
         if isinstance(ask, staticmethod):
             ask = ask.__func__
         if ask is None:
@@ -342,24 +317,25 @@ class Execution:
         self.counts.asked += 1
         try:
             result = ask(*args, **kwargs)
-            _unless_given_up(order)
+            _unless_given_up(run)
             if result is None:
                 order.in_doubt = False
                 if self._store is not None:
-                    self._store.absent(_store_key(order), token=order.token)
+                    self._store.absent(_store_key(order), token=run.token)
                 return False, None
         except BaseException as error:
-            _unless_given_up(order)
+            _unless_given_up(run)
             _log.warning("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
-            self.in_doubt(order, f"asked: {self.said(error)}")
+            self.in_doubt(run, f"asked: {self.said(error)}")
             self._again(order, task, error, self._most)
             raise
         if self._store is not None:
-            self._done(order, task, result, order.token)
+            self._done(run, task, result, run.token)
         return True, result
 
-    def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
+    def _failed(self, run: Run, task: Any, error: BaseException) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        order = run.order
         self._refused(order, error)
         no_effect = isinstance(error, (Reject, *expected(task))) or nothing_sent(error)
         # Also where an attempt that was given up says so, when the next one has begun.
@@ -368,22 +344,10 @@ class Execution:
             # When the run has ended: a soft limit does not end a wait for the store here, and the next attempt of
             # `self.retry` begins when Celery has written RETRY, or that could overwrite its result.
             if isinstance(error, Ignore):
-                self._tell_at_the_end(order, "DONE", token, result=packed(None))
+                self._tell_at_the_end(run, "DONE", run.token, result=packed(None))
             else:
-                self._tell_at_the_end(order, "FAILED" if no_effect else "UNKNOWN", token, reason=self.said(error))
-        self._again(order, task, error, self.attempts_of(order, error))
-
-    def attempts_of(self, order: Order, error: BaseException) -> int:
-        """Give how many attempts an order has whose task raised this.
-
-        One: a task that raises is run as often as Celery runs it. More where its key's rule, the task itself or the
-        setting says so, or where it knows that nothing was sent.
-        """
-        if any(isinstance(cause, NotSent) for cause in causes(error)):
-            return self._most
-        of_task = getattr(order.request.task, RETRIES, None)
-        retries = self._retries_of_keys.get(order.key, self._retries if of_task is None else of_task)
-        return int(retries) + 1
+                self._tell_at_the_end(run, "FAILED" if no_effect else "UNKNOWN", run.token, reason=self.said(error))
+        self._again(order, task, error, self._retrying.attempts_of(order, error))
 
     def _again(self, order: Order, task: Any, error: BaseException, attempts: int) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
@@ -404,9 +368,9 @@ def _pickles(task: Any) -> bool:
     return task.app.conf.result_serializer == "pickle" and "pickle" in task.app.conf.accept_content
 
 
-def _unless_given_up(order: Order) -> None:
+def _unless_given_up(run: Run) -> None:
     """Raise Ignore in a run that was given up: Celery is to write nothing and publish nothing, the next run does."""
-    if given_up(order):
+    if run.abandoned:
         raise Ignore
 
 
@@ -416,9 +380,3 @@ def _is_followed(request: Any) -> bool:
 
 def _store_key(order: Order) -> str:
     return store_key(order.name, order.id, order.identity[3])
-
-
-def expected(task: Any) -> tuple[type[BaseException], ...]:
-    """What the task says that it may raise in the ordinary course: an answer, no failure."""
-    throws = getattr(task, "throws", ()) or ()
-    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)
