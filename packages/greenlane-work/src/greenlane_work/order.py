@@ -55,6 +55,8 @@ __all__ = [
 DEADLINE: Final = "greenlane-deadline"
 
 
+#: What `Order.read` looks for; most messages have none of it.
+_READ: Final = frozenset({ATTEMPTS, EARLIER, RETURNS, DELIVERIES, DOUBT, DEADLINE, NOT_BEFORE, HISTORY})
 #: An order's history keeps this many entries, the newest, so that a message does not grow without bound.
 _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
@@ -192,6 +194,8 @@ class Order:
 
     def read(self, headers: Mapping[str, Any]) -> None:
         """Take over what the message's headers say; what they say wrongly counts as not said."""
+        if _READ.isdisjoint(headers):
+            return
         self.attempts = count_of(headers.get(ATTEMPTS))
         self.earlier = count_of(headers.get(EARLIER))
         self.returns = count_of(headers.get(RETURNS))

@@ -42,8 +42,8 @@ class Shop:
         """Let begin and leave what may."""
         turn = self.parked.turn()
         self.began += turn.begins
-        for leaves in turn.leaves:
-            (self.late if leaves.late else self.gone).append(leaves.order)
+        self.late += turn.late
+        self.gone += turn.gone
         return turn.wake_ns
 
     def with_providers(self, **rule: object) -> Shop:

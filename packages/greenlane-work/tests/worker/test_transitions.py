@@ -16,6 +16,7 @@ from greenlane_work.limits import CallOutcome
 from greenlane_work.order import Ended, Finished, Leaving, Order, Parked, Received, Running, State
 from greenlane_work.run import Done, Run
 from greenlane_work.worker import lifecycle as life
+from greenlane_work.worker.lifecycle import Do
 from greenlane_work.worker.transitions import TABLE, Context, step
 from tests.examples import examples
 
@@ -61,49 +62,50 @@ class Life(RuleBasedStateMachine):
         if after is None:
             return False
         assert not isinstance(self.state, Ended), event
-        self.state = after.state
-        for effect in after.effects:
-            self.done(effect)
+        self.state, effects = after
+        for do, what in effects:
+            self.done(do, what)
         if isinstance(self.state, Finished):
             self.allowed = isinstance(self.state.outcome, WELL)
             self.happens(life.Settling(), full=full)
         return True
 
-    def done(self, effect: life.Effect) -> None:
-        match effect:
-            case life.Park():
+    def done(self, do: Do, what: Any) -> None:
+        match do:
+            case Do.PARK:
                 assert not (self.parked or self.placed or self.settled)
                 self.parked = True
-            case life.Withdraw():
+            case Do.WITHDRAW:
                 assert self.parked
                 self.parked = False
-            case life.Begin(start):
+            case Do.BEGIN:
                 # The parking gave it a place before.
                 assert self.placed and not self.parked and self.run is None and not self.settled
-                self.run = start.run
-            case life.Release(run, call):
+                self.run = what.run
+            case Do.RELEASE:
+                run, call = what
                 assert self.run is run
                 assert self.placed or call is None
                 self.placed, self.run = False, None
-            case life.Hold():
+            case Do.HOLD:
                 assert not self.held
                 self.held = True
-            case life.LetIn():
+            case Do.LET_IN:
                 assert self.held
                 self.held = False
-            case life.Condemn():
+            case Do.CONDEMN:
                 self.condemned = True
-            case life.Write():
+            case Do.WRITE:
                 assert not self.writing and self.held
                 self.writing = True
-            case life.Publish(copy):
+            case Do.PUBLISH:
                 assert self.held and not self.writing and not self.publishing
-                assert self.condemned or copy.place is not life.Place.DEAD
+                assert self.condemned or what.place is not life.Place.DEAD
                 self.publishing = True
-            case life.Acknowledge():
+            case Do.ACKNOWLEDGE:
                 assert self.allowed and not self.writing
                 self.settled.append("acknowledged")
-            case life.Requeue() | life.Forget():
+            case Do.REQUEUE | Do.FORGET:
                 self.settled.append("the broker's")
 
     @rule(seconds=st.integers(0, 1200))
@@ -218,4 +220,4 @@ def test_an_order_that_is_done_stays_where_no_store_knows_it(seconds: int) -> No
     state = Parked(done=Done("a result"))
     context = Context(now_ns=seconds * S, leaves_ns=600 * S, full=True)
     after = step(state, life.NoRoom(1.0), lambda: context)
-    assert after is not None and after.state == Parked((seconds + 1) * S, state.done)
+    assert after is not None and after[0] == Parked((seconds + 1) * S, state.done)

@@ -16,10 +16,11 @@ from greenlane_work.headers import DUE, Death
 from greenlane_work.keys import checked_reason
 from greenlane_work.limits import CallOutcome, UpstreamRule
 from greenlane_work.order import Order
+from greenlane_work.run import Run
 from greenlane_work.settings import WorkSettings
-from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker.adapter import forgotten, reserved, tell
 from greenlane_work.worker.execution import Execution
+from greenlane_work.worker.lifecycle import Burial, Confirmation, Copy, Do, Effect, Event, Keep, Place, Start, Written
 from greenlane_work.worker.memory import Memory
 from greenlane_work.worker.owner import Alarm, Entry, Owner
 from greenlane_work.worker.parking import Parking
@@ -50,8 +51,8 @@ class Effects:
         alarm: Alarm,
         totals: Totals,
         *,
-        events: Callable[[Order, life.Event], object],
-        begin: Callable[[Order, life.Start], object],
+        events: Callable[[Order, Event], object],
+        begin: Callable[[Order, Start], object],
         parked: Parking,
         execution: Execution,
         retrying: Retrying,
@@ -61,7 +62,6 @@ class Effects:
         self._alarm = alarm
         self._totals = totals
         self._events = events
-        self._begin = begin
         self._parked = parked
         self._execution = execution
         self._retrying = retrying
@@ -78,19 +78,20 @@ class Effects:
         # Set by the step, at each connection.
         self.queues: Queues | None = None
         self._put_back: Entry | None = None
-        ways: dict[type[Any], Callable[[Order, Any], object]] = {
-            life.Count: self._count, life.Increment: self._increment, life.Note: self._note, life.Tell: self._tell,
-            life.Park: self._park, life.Postpone: self._postpone, life.Withdraw: self._withdraw,
-            life.Begin: self._start, life.Release: self._release,
-            life.Hold: self._hold, life.LetIn: self._let_in,
-            life.Condemn: self._condemn, life.Write: self._write, life.Publish: self._publish,
-            life.Acknowledge: self._acknowledge, life.Requeue: self._requeue, life.Forget: self._forget,
+        ways: dict[Do, Callable[[Order, Any], object]] = {
+            Do.COUNT: self._count, Do.INCREMENT: self._increment, Do.NOTE: self._note, Do.TELL: self._tell,
+            Do.PARK: self._park, Do.POSTPONE: self._postpone, Do.WITHDRAW: self._withdraw,
+            Do.BEGIN: begin, Do.RELEASE: self._release, Do.HOLD: self._hold, Do.LET_IN: self._let_in,
+            Do.CONDEMN: self._condemn, Do.WRITE: self._write, Do.PUBLISH: self._publish,
+            Do.ACKNOWLEDGE: self._acknowledge, Do.REQUEUE: self._requeue, Do.FORGET: self._forget,
         }  # fmt: skip
         self._ways: Final = ways
 
-    def carry_out(self, order: Order, effect: life.Effect) -> None:
-        """Do it."""
-        self._ways[type(effect)](order, effect)
+    def carry_out(self, order: Order, effects: tuple[Effect, ...]) -> None:
+        """Do them, in this order."""
+        ways = self._ways
+        for do, what in effects:
+            ways[do](order, what)
 
     @property
     def unwritten(self) -> int:
@@ -118,53 +119,50 @@ class Effects:
 
     # --- counted and noted ------------------------------------------------------------------------------------------
 
-    def _count(self, _order: Order, effect: life.Count) -> None:
-        setattr(self._totals, effect.name, getattr(self._totals, effect.name) + 1)
+    def _count(self, _order: Order, name: str) -> None:
+        setattr(self._totals, name, getattr(self._totals, name) + 1)
 
-    def _increment(self, order: Order, effect: life.Increment) -> None:
-        setattr(order, effect.name, getattr(order, effect.name) + 1)
+    def _increment(self, order: Order, name: str) -> None:
+        setattr(order, name, getattr(order, name) + 1)
 
-    def _note(self, order: Order, effect: life.Note) -> None:
-        order.note(effect.outcome, effect.why)
+    def _note(self, order: Order, tried: tuple[str, str]) -> None:
+        order.note(*tried)
 
-    def _tell(self, order: Order, effect: life.Tell) -> None:
-        tell(order.request, effect.event, **effect.fields)
+    def _tell(self, order: Order, said: tuple[str, dict[str, Any]]) -> None:
+        tell(order.request, said[0], **said[1])
 
     # --- parked and begun -------------------------------------------------------------------------------------------
 
-    def _park(self, order: Order, effect: life.Park) -> None:
-        if effect.from_ns:
+    def _park(self, order: Order, from_ns: int) -> None:
+        if from_ns:
             reserved(order)
-            self._parked.later(order, effect.from_ns)
+            self._parked.later(order, from_ns)
         else:
             self._parked.arrive(order)
 
-    def _postpone(self, order: Order, effect: life.Postpone) -> None:
-        order.not_before_at = time.time() + (effect.at_ns - time.monotonic_ns()) / 1e9
+    def _postpone(self, order: Order, at_ns: int) -> None:
+        order.not_before_at = time.time() + (at_ns - time.monotonic_ns()) / 1e9
 
-    def _withdraw(self, order: Order, _effect: life.Withdraw) -> None:
+    def _withdraw(self, order: Order, _: None) -> None:
         self._parked.withdraw(order)
 
-    def _start(self, order: Order, effect: life.Begin) -> None:
-        self._begin(order, effect.start)
-
-    def _release(self, order: Order, effect: life.Release) -> None:
-        self._parked.ended(order, CallOutcome.CANCELLED if effect.call is None else effect.call)  # OK is 0
-        if effect.run is not None:
-            self._execution.untaken(effect.run)
-            if effect.call is not None:
-                self._probes.ended(effect.run, well=effect.call is CallOutcome.OK)
+    def _release(self, order: Order, ended: tuple[Run | None, CallOutcome | None]) -> None:
+        run, call = ended
+        self._parked.ended(order, CallOutcome.CANCELLED if call is None else call)  # OK is 0
+        if run is not None:
+            self._execution.untaken(run)
+            if call is not None and run.probes:
+                self._probes.ended(run, well=call is CallOutcome.OK)
 
     # --- written down -----------------------------------------------------------------------------------------------
 
-    def _condemn(self, order: Order, effect: life.Condemn) -> None:
-        burial = effect.burial
+    def _condemn(self, order: Order, burial: Burial) -> None:
         self.memory.condemn(order, burial)
         level = logging.WARNING if burial.logged else logging.ERROR
         said = (order.id, order.key, burial.reason, burial.said)
         _log.log(level, "order %s at %r goes to the dead letters (%s): %s", *said)
 
-    def _write(self, order: Order, effect: life.Write) -> None:
+    def _write(self, order: Order, failed: tuple[BaseException | None, Run | None]) -> None:
         """An event follows once it is written down, or after a while without it: it may be hours until it can be."""
         self._unwritten[order] = self._alarm.at(time.monotonic_ns() + self._result_ns, lambda: self._late(order))
 
@@ -172,8 +170,9 @@ class Effects:
             self._owner.post(lambda: self._written(order))
 
         stopped = getattr(order.request, "greenlane_stopped", None)
-        if effect.error is not None:
-            self.results.failed(order, effect.run, effect.error, then)
+        error, run = failed
+        if error is not None:
+            self.results.failed(order, run, error, then)
         elif stopped is not None:
             stopped.add_done_callback(lambda _: then())
         else:
@@ -187,38 +186,38 @@ class Effects:
         entry = self._unwritten.pop(order, None)
         if entry is not None:
             entry.cancel()
-            self._events(order, life.Written())
+            self._events(order, Written())
 
     # --- to the broker ----------------------------------------------------------------------------------------------
 
-    def _publish(self, order: Order, effect: life.Publish) -> None:
+    def _publish(self, order: Order, copy: Copy) -> None:
         """A copy; when the broker has it, or never will, an event follows."""
-        queues, delivery, copy = self.queues, order.delivery, effect.copy
+        queues, delivery = self.queues, order.delivery
         assert queues is not None, "a delivery came before its connection"
         queue: Callable[[str], Any] = queues.own
         more: dict[str, object] = {}
-        if copy.place is life.Place.DEAD:
+        if copy.place is Place.DEAD:
             queue, name = queues.dead, queues.name(delivery.message)
             said, died_s = checked_reason(copy.said), round(time.time(), 3)
             more |= Death(copy.reason, said, name, died_s, order.id, order.name, order.history).headers()
-        elif copy.place is life.Place.LATER:
+        elif copy.place is Place.LATER:
             wait_s = queues.wait_s(order.returns, copy.least_s)
             queue, more[DUE] = functools.partial(queues.later, seconds=wait_s), round(time.time() + wait_s, 3)
 
         def done(published: bool) -> None:
-            self._owner.post(lambda: self._events(order, life.Confirmation(published)))
+            self._owner.post(lambda: self._events(order, Confirmation(published)))
 
         headers = {**order.headers(), **more}
         queues.send(delivery.message, headers, queue, still=lambda: not delivery.stale, done=done)
 
-    def _acknowledge(self, order: Order, effect: life.Acknowledge) -> None:
-        self.memory.ended(order, effect.keep)
-        if effect.keep is life.Keep.ENDED:
+    def _acknowledge(self, order: Order, keep: Keep) -> None:
+        self.memory.ended(order, keep)
+        if keep in (Keep.ENDED, Keep.DONE):
             order.request.acknowledged = True
-        if effect.successful:
+        if keep is Keep.DONE:
             self._retrying.succeeded(order.key)
             self.pacing.succeeded(order.key)
-        forgotten(order, successful=effect.successful)
+        forgotten(order, successful=keep is Keep.DONE)
         order.delivery.ack()
         copies, order.copies = order.copies, []
         for copy in copies:
@@ -228,17 +227,16 @@ class Effects:
             else:  # somebody published it twice: the store knows what that means
                 self.admitted.append(copy)
 
-    def _requeue(self, order: Order, _effect: life.Requeue) -> None:
+    def _requeue(self, order: Order, _: None) -> None:
         forgotten(order)
-        order.delivery.requeue()
-        for copy in order.copies:
-            copy.delivery.requeue()
+        for each in (order, *order.copies):
+            each.delivery.requeue()
 
-    def _forget(self, order: Order, _effect: life.Forget) -> None:
+    def _forget(self, order: Order, _: None) -> None:
         forgotten(order)
 
-    def _hold(self, order: Order, _effect: life.Hold) -> None:
+    def _hold(self, order: Order, _: None) -> None:
         self.memory.hold(order)
 
-    def _let_in(self, order: Order, _effect: life.LetIn) -> None:
+    def _let_in(self, order: Order, _: None) -> None:
         self.admitted.extend(self.memory.let_in(order))

@@ -30,7 +30,7 @@ from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.messages import OrderReader
 from greenlane_work.worker.outcomes import Dead
 from greenlane_work.worker.owner import Alarm, Entry, Owner
-from greenlane_work.worker.parking import Begins, Leaves, Parking
+from greenlane_work.worker.parking import Begins, Parking
 from greenlane_work.worker.pauses import Pauses
 from greenlane_work.worker.probes import Probes
 from greenlane_work.worker.retries import Retrying
@@ -108,9 +108,8 @@ class OrderFlow:
         step = transitions.step(order.state, event, lambda: self._context(order))
         if step is None:
             return
-        order.state = step.state
-        for effect in step.effects:
-            self.effects.carry_out(order, effect)
+        order.state, effects = step
+        self.effects.carry_out(order, effects)
         if isinstance(order.state, Finished):
             self.apply(order, life.Settling())
         while self.effects.admitted:
@@ -203,8 +202,10 @@ class OrderFlow:
             while self._turns:
                 self._turns = False
                 turn = self.parked.turn()
-                for leaves in turn.leaves:
-                    self._decide(leaves.order, self._leave, leaves)
+                for order in turn.gone:
+                    self._decide(order, self._no_room, order)
+                for order in turn.late:
+                    self._decide(order, self._late, order)
                 for begins in turn.begins:
                     self._decide(begins.order, self._start, begins)
         finally:
@@ -212,17 +213,17 @@ class OrderFlow:
         self._call_at(turn.wake_ns)
         self._make_room()
 
-    def _decide(self, order: Order, event_of: Callable[[Any], life.Event], decision: Begins | Leaves) -> None:
+    def _decide(self, order: Order, event_of: Callable[[Any], life.Event], decided: Order | Begins) -> None:
         """Those that leave with it are no longer known to any queue."""
         try:
-            self.apply(order, event_of(decision))
+            self.apply(order, event_of(decided))
         except Exception:
             _log.exception("a bug of Greenlane: order %s could neither begin nor leave", order.id)
 
-    def _leave(self, leaves: Leaves) -> life.Event:
-        order = leaves.order
-        if not leaves.late:
-            return life.NoRoom(self.effects.pacing.after_s(order.key))
+    def _no_room(self, order: Order) -> life.Event:
+        return life.NoRoom(self.effects.pacing.after_s(order.key))
+
+    def _late(self, order: Order) -> life.Event:
         stop = stopped(order, self.execution) if order.expires_at else None
         return stop or life.Lateness(Dead("its deadline passed while it waited"))
 

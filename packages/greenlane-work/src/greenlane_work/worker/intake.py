@@ -23,6 +23,9 @@ class Intake:
         # Set by the step: Celery's consumer, and how many orders are received beyond those that run.
         self.consumer: Any = None
         self.ahead = 0
+        # Of the present connection. The broker takes another count while it delivers: quorum queues do not.
+        self._qos: Any = None
+        self._grows = True
 
     @property
     def full(self) -> bool:
@@ -39,6 +42,9 @@ class Intake:
             leaving: orders that the broker has delivered and that are neither parked nor run.
         """
         qos = self.consumer.qos if self.consumer is not None else None
+        if qos is not self._qos and qos is not None:
+            self._qos, consumer = qos, self.consumer
+            self._grows = bool(consumer.qos_global or consumer.connection.transport.driver_type != "amqp")
         if qos is None or not self._grows:
             return
         slots, parked = self._settings.task_slots, self._parked
@@ -50,11 +56,3 @@ class Intake:
         more = target - qos.value
         if more > 0 or more <= -2 * _STEP or (more and target == least):
             (qos.increment_eventually if more > 0 else qos.decrement_eventually)(abs(more))
-
-    @property
-    def _grows(self) -> bool:
-        """The broker takes another prefetch count while it delivers: RabbitMQ's quorum queues do not."""
-        consumer = self.consumer
-        if consumer is None or not consumer.connection:
-            return True
-        return bool(consumer.qos_global or consumer.connection.transport.driver_type != "amqp")

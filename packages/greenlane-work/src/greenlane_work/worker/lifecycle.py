@@ -27,8 +27,10 @@ class Keep(enum.Enum):
     NOTHING = 0
     #: It is done with, whatever copy of it comes.
     ENDED = 1
+    #: The same, and its call went well.
+    DONE = 2
     #: It has a copy, which counts.
-    REPLACED = 2
+    REPLACED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Revocation:
     unwritten: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Start:
     """Its key lets it begin."""
 
@@ -181,7 +183,7 @@ class WorkerEnd:
     """The worker ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunEnd:
     """Its attempt is over. `call`: what that says of its upstream."""
 
@@ -209,118 +211,43 @@ class Confirmation:
 # --- what is done -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Count it in the worker's totals."""
+class Do(enum.Enum):
+    """What is done: the first of an effect. The comments say what its second is; else that is None."""
 
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Increment:
-    """Count it in the order's headers: `returns`, `deliveries`."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Add it to the order's history."""
-
-    outcome: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Park:
-    """Let it wait: for its key, or first for its time."""
-
-    from_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Postpone:
-    """Its next attempt begins at this time, which its copies are to know."""
-
-    at_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Withdraw:
-    """Take it out of those that wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Begin:
-    """Ask the store for it, and let it run."""
-
-    start: Start
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Its place is free; its upstream's rules learn how the call ended. None = it was not called."""
-
-    run: Run | None = None
-    call: CallOutcome | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Keep back what comes with the same identity: begun now, it could end this worker with both."""
-
-
-@dataclass(frozen=True, slots=True)
-class LetIn:
-    """Take over what was kept back."""
-
-
-@dataclass(frozen=True, slots=True)
-class Condemn:
-    """Remember that it is to be a dead letter: if it comes again, it is not run again."""
-
-    burial: Burial
-
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """Let its end be written down: its failure, or None = that it was revoked. `run`: the one that has failed."""
-
-    error: BaseException | None
-    run: Run | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Publish:
-    """Publish its copy."""
-
-    copy: Copy
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledge:
-    """The broker is told that it is done with."""
-
-    keep: Keep
-    successful: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Requeue:
-    """The broker gets it back, with all deliveries of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forget:
-    """Celery's tables forget it; the broker has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Send one of Celery's events."""
-
-    event: str
-    fields: dict[str, Any]
+    # Count it in the worker's totals: the name there.
+    COUNT = enum.auto()
+    # Count it in the order's headers: `returns`, `deliveries`.
+    INCREMENT = enum.auto()
+    # Add to its history: outcome and why.
+    NOTE = enum.auto()
+    # Send one of Celery's events: its name, and its fields.
+    TELL = enum.auto()
+    # Let it wait for its key, or first for its time: monotonic ns, 0 = for its key.
+    PARK = enum.auto()
+    # Its next attempt begins at this time, which its copies are to know: monotonic ns.
+    POSTPONE = enum.auto()
+    # Take it out of those that wait.
+    WITHDRAW = enum.auto()
+    # Ask the store for it, and let it run: `Start`.
+    BEGIN = enum.auto()
+    # Its place is free, and its upstream's rules learn how the call ended: its run, and how; None = it was not called.
+    RELEASE = enum.auto()
+    # Keep back what comes with the same identity: begun now, it could end this worker with both.
+    HOLD = enum.auto()
+    # Take over what was kept back.
+    LET_IN = enum.auto()
+    # Remember that it is to be a dead letter, `Burial`: if it comes again, it is not run again.
+    CONDEMN = enum.auto()
+    # Let its end be written down: its failure (None = that it was revoked), and the run that has failed, if one has.
+    WRITE = enum.auto()
+    # Publish its copy: `Copy`.
+    PUBLISH = enum.auto()
+    # The broker is told that it is done with: `Keep`.
+    ACKNOWLEDGE = enum.auto()
+    # The broker gets it back, with all deliveries of it.
+    REQUEUE = enum.auto()
+    # Celery's tables forget it; the broker has it.
+    FORGET = enum.auto()
 
 
 Outcome = Success | Retry | OwnRetry | Answer | Removal | Death | Revocation | Loss
@@ -328,7 +255,4 @@ Event = (
     Admission | Repetition | Recount | Removal | Burial | Revocation | Start | NoRoom | Lateness | Disconnection
     | WorkerEnd | RunEnd | Settling | Written | Confirmation
 )  # fmt: skip
-Effect = (
-    Count | Increment | Note | Park | Postpone | Withdraw | Begin | Release | Hold | LetIn | Condemn | Write
-    | Publish | Acknowledge | Requeue | Forget | Tell
-)  # fmt: skip
+Effect = tuple[Do, Any]

@@ -58,7 +58,7 @@ class Memory:
 
     def ended(self, order: Order, keep: life.Keep) -> None:
         """Its message is acknowledged."""
-        if keep is life.Keep.ENDED:
+        if keep in (life.Keep.ENDED, life.Keep.DONE):
             _remember(self._ended, order.identity, None)
         elif keep is life.Keep.REPLACED:
             self._condemned.pop(order.identity, None)

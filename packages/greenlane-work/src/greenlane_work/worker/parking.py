@@ -12,8 +12,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from greenlane._native import Start, Upstreams
 from greenlane_work.keys import provider_of
@@ -23,14 +22,13 @@ from greenlane_work.order import Identity, Order
 if TYPE_CHECKING:
     from greenlane_work.worker.shares import SharedLimits
 
-__all__ = ["Begins", "Leaves", "Parking", "Turn"]
+__all__ = ["Begins", "Parking", "Turn"]
 
 #: Orders that one turn starts; then the owner reads its channel again. Arbitrary.
 _MOST_A_TURN: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Begins:
+class Begins(NamedTuple):
     """The order has a place. `start`: how its key let it through, and how its provider did: `passed`."""
 
     order: Order
@@ -38,20 +36,13 @@ class Begins:
     passed: Start | None
 
 
-@dataclass(frozen=True, slots=True)
-class Leaves:
-    """The order is here no longer: its deadline has passed (`late`), or there is no room."""
-
-    order: Order
-    late: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """What `Parking.turn` decided. `wake_ns`: when to call it again without an event, monotonic; None = never."""
+class Turn(NamedTuple):
+    """What `Parking.turn` decided: what begins, whose deadline has passed, and what leaves for want of room."""
 
     begins: list[Begins]
-    leaves: list[Leaves]
+    late: list[Order]
+    gone: list[Order]
+    #: When to call it again without an event, monotonic; None = never.
     wake_ns: int | None
 
 
@@ -147,15 +138,15 @@ class Parking:
 
     def turn(self) -> Turn:
         """Decide what has a place now, and what must leave: none of these is parked afterwards."""
-        now_ns = self._clock_ns()
+        now_ns, levels = self._clock_ns(), self._levels
         self._due(now_ns)
-        begins: list[Begins] = []
-        leaves: list[Leaves] = []
-        for level in self._levels:
-            leaves += [Leaves(order, late=not self._leaves(order)) for order in self._let_go(level.expired(now_ns))]
-            leaves += [Leaves(order, late=False) for order in self._let_go(level.surplus(now_ns))]
+        turn = Turn([], [], [], None)
+        for level in levels:
+            for order in self._let_go(level.expired(now_ns)):
+                (turn.gone if self._leaves(order) else turn.late).append(order)
+            turn.gone.extend(self._let_go(level.surplus(now_ns)))
         if not self.open:
-            return Turn(begins, leaves, None)
+            return turn
         while self.providers is not None and (passes := self.providers.next(self._clock_ns())) is not None:
             order = self._orders[passes.order]
             self._passed[order.number] = passes
@@ -165,11 +156,13 @@ class Parking:
             start = self.upstreams.next(self._clock_ns())
             if start is None:
                 break
-            begins.append(self._begin(start))
+            turn.begins.append(self._begin(start))
         else:
-            return Turn(begins, leaves, now_ns)
-        wakes = [*(level.wake_ns(now_ns) for level in self._levels), self._next_later()]
-        return Turn(begins, leaves, min((at_ns for at_ns in wakes if at_ns is not None), default=None))
+            return turn._replace(wake_ns=now_ns)
+        wakes = [level.wake_ns(now_ns) for level in levels]
+        if self._later:
+            wakes.append(self._next_later())
+        return turn._replace(wake_ns=min((at_ns for at_ns in wakes if at_ns is not None), default=None))
 
     def waiting(self) -> Iterator[Order]:
         """Give the orders that have not been started."""
@@ -248,6 +241,8 @@ class Parking:
         return None
 
     def _let_go(self, numbers: list[int]) -> list[Order]:
+        if not numbers:
+            return []
         orders = [self._orders[number] for number in numbers if number in self._orders]
         for order in orders:
             self._passed_out(order)

@@ -9,7 +9,8 @@ A message is acknowledged in no other case than these: its task succeeded; it fa
 confirmed by the broker; the task itself published its retry. A time limit by itself settles nothing.
 
 Example:
-    >>> step(Received(), life.Admission(), Context).state
+    >>> state, effects = step(Received(), life.Admission(), Context)
+    >>> state
     Parked(from_ns=0, done=None)
 """
 
@@ -20,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from greenlane_work.order import ENDED, Finished, Leaving, Parked, Received, Running, State
-from greenlane_work.run import Done, Run
+from greenlane_work.run import Done
 from greenlane_work.worker import lifecycle as life
+from greenlane_work.worker.lifecycle import Do, Effect, Keep
 
 __all__ = ["TABLE", "Context", "Step", "step"]
 
@@ -42,20 +44,20 @@ class Context:
     stale: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What follows from an event: the next state, and what is to be done, in this order."""
-
-    state: State
-    effects: tuple[life.Effect, ...] = ()
-
-
+#: What follows from an event: the next state, and what is to be done, in this order.
+Step = tuple[State, tuple[Effect, ...]]
 #: Gives the context; most transitions need none.
 Look = Callable[[], Context]
 Rule = TypeVar("Rule", bound=Callable[[Any, Any, Look], Step | None])
 TABLE: Final[dict[tuple[type[State], type[life.Event]], Callable[[Any, Any, Look], Step | None]]] = {}
 
 _NS: Final = 1e9
+# Of nearly every order: made once.
+_PARKED: Final[Step] = (Parked(), ((Do.PARK, 0),))
+_COUNT_DONE: Final[Effect] = (Do.COUNT, "done")
+_DONE: Final[Effect] = (Do.ACKNOWLEDGE, Keep.DONE)
+_END: Final[Effect] = (Do.ACKNOWLEDGE, Keep.ENDED)
+_HOLD: Final[Effect] = (Do.HOLD, None)
 
 
 def step(state: State, event: life.Event, look: Look) -> Step | None:
@@ -78,7 +80,7 @@ def _on(event: type[life.Event], *states: type[State]) -> Callable[[Rule], Rule]
 @_on(life.Admission, Received)
 def _admit(state: Received, _event: life.Admission, look: Look) -> Step:
     if not state.from_ns:
-        return Step(Parked(), (life.Park(),))
+        return _PARKED
     context = look()
     left_ns = state.from_ns - context.now_ns
     if left_ns > context.parked_most_ns:  # a message must not stay here for long
@@ -88,13 +90,13 @@ def _admit(state: Received, _event: life.Admission, look: Look) -> Step:
 
 @_on(life.Repetition, Received)
 def _end_again(_state: Received, _event: life.Repetition, _look: Look) -> Step:
-    return Step(ENDED, (life.Count("acked_again"), life.Acknowledge(life.Keep.NOTHING)))
+    return ENDED, ((Do.COUNT, "acked_again"), (Do.ACKNOWLEDGE, Keep.NOTHING))
 
 
 @_on(life.Recount, Received)
 def _recount(_state: Received, _event: life.Recount, _look: Look) -> Step:
     copy = life.Copy(life.Place.OWN)
-    return Step(Leaving(copy), (life.Count("counted"), life.Increment("deliveries"), life.Hold(), life.Publish(copy)))
+    return Leaving(copy), ((Do.COUNT, "counted"), (Do.INCREMENT, "deliveries"), _HOLD, (Do.PUBLISH, copy))
 
 
 @_on(life.Removal, Received)
@@ -109,29 +111,23 @@ def _remove(_state: State, event: life.Removal, _look: Look) -> Step:
 def _bury(state: State, event: life.Burial, _look: Look) -> Step:
     unwritten = event.error is not None
     copy = life.Copy(life.Place.DEAD, reason=event.reason, said=event.said)
-    follows = life.Write(event.error, _run(state)) if unwritten else life.Publish(copy)
-    return Step(
-        Leaving(copy, unwritten), (*_cancelled(state), life.Count("dead"), life.Condemn(event), life.Hold(), follows)
-    )
+    run = state.run if isinstance(state, Finished) else None
+    follows: Effect = (Do.WRITE, (event.error, run)) if unwritten else (Do.PUBLISH, copy)
+    return Leaving(copy, unwritten), (*_cancelled(state), (Do.COUNT, "dead"), (Do.CONDEMN, event), _HOLD, follows)
 
 
 @_on(life.Revocation, Received, Parked, Running)
 def _revoke(state: State, event: life.Revocation, _look: Look) -> Step:
-    before = (*_cancelled(state), life.Count("revoked"))
+    before: tuple[Effect, ...] = (*_cancelled(state), (Do.COUNT, "revoked"))
     if event.unwritten:
-        return Step(Leaving(None, unwritten=True), (*before, life.Hold(), life.Write(None)))
-    return Step(ENDED, (*before, life.Acknowledge(life.Keep.ENDED)))
+        return Leaving(None, unwritten=True), (*before, _HOLD, (Do.WRITE, (None, None)))
+    return ENDED, (*before, _END)
 
 
-def _run(state: State) -> Run | None:
-    return state.run if isinstance(state, Finished) else None
-
-
-def _cancelled(state: State) -> tuple[life.Effect, ...]:
+def _cancelled(state: State) -> tuple[Effect, ...]:
     """What it has a place for is not called."""
-    if isinstance(state, Running):
-        return (life.Release(state.run),)
-    return (life.Release(),) if isinstance(state, Parked) else ()
+    run = state.run if isinstance(state, Running) else None
+    return ((Do.RELEASE, (run, None)),) if isinstance(state, Parked | Running) else ()
 
 
 @_on(life.NoRoom, Parked)
@@ -149,18 +145,20 @@ def _late(state: Parked, event: life.Lateness, look: Look) -> Step:
 
 @_on(life.Disconnection, Parked)
 def _disconnect(state: Parked, _event: life.Disconnection, look: Look) -> Step | None:
-    return Step(ENDED, (life.Withdraw(), life.Forget())) if state.done is None and look().stale else None
+    if state.done is None and look().stale:
+        return ENDED, ((Do.WITHDRAW, None), (Do.FORGET, None))
+    return None
 
 
 @_on(life.WorkerEnd, Parked)
 def _hand_over(_state: Parked, _event: life.WorkerEnd, _look: Look) -> Step:
-    return Step(ENDED, (life.Withdraw(), life.Requeue()))
+    return ENDED, ((Do.WITHDRAW, None), (Do.REQUEUE, None))
 
 
 @_on(life.Start, Parked)
 def _start(state: Parked, event: life.Start, _look: Look) -> Step:
     event.run.done = state.done
-    return Step(Running(event.run), (life.Begin(event),))
+    return Running(event.run), ((Do.BEGIN, event),)
 
 
 # --- run --------------------------------------------------------------------------------------------------------------
@@ -168,45 +166,45 @@ def _start(state: Parked, event: life.Start, _look: Look) -> Step:
 
 @_on(life.RunEnd, Running)
 def _finish(state: Running, event: life.RunEnd, _look: Look) -> Step:
-    return Step(Finished(state.run, event.outcome), (life.Release(state.run, event.call),))
+    return Finished(state.run, event.outcome), ((Do.RELEASE, (state.run, event.call)),)
 
 
 @_on(life.Settling, Finished)
 def _settle(state: Finished, _event: life.Settling, look: Look) -> Step:
     match state.outcome:
         case life.Success(value, runtime):
-            tell = life.Tell("task-succeeded", {"result": value, "runtime": runtime})
-            return Step(ENDED, (life.Count("done"), life.Acknowledge(life.Keep.ENDED, successful=True), tell))
+            return ENDED, (_COUNT_DONE, _DONE, (Do.TELL, ("task-succeeded", {"result": value, "runtime": runtime})))
         case life.Retry():
             return _again(state.outcome, state.run.done, look())
         case life.OwnRetry(exception, traceback):
-            tell = life.Tell("task-retried", {"exception": exception, "traceback": traceback})
-            return Step(ENDED, (life.Count("retried"), life.Acknowledge(life.Keep.ENDED), tell))
+            return ENDED, ((Do.COUNT, "retried"), _END, _failure("task-retried", exception, traceback))
         case life.Answer(error, exception, traceback):
-            tell = life.Tell("task-failed", {"exception": exception, "traceback": traceback})
+            tell = _failure("task-failed", exception, traceback)
             if error is None:
-                return Step(ENDED, (life.Count("failed"), life.Acknowledge(life.Keep.ENDED), tell))
-            return Step(
-                Leaving(None, unwritten=True), (life.Count("failed"), life.Hold(), life.Write(error, state.run), tell)
-            )
+                return ENDED, ((Do.COUNT, "failed"), _END, tell)
+            write = (Do.WRITE, (error, state.run))
+            return Leaving(None, unwritten=True), ((Do.COUNT, "failed"), _HOLD, write, tell)
         case life.Removal():
             return _remove(state, state.outcome, look)
         case life.Death(burial, note, exception, traceback):
-            buried = _bury(state, burial, look)
-            before = (life.Note(*note),) if note is not None else ()
-            fields = {"exception": exception, "traceback": traceback}
-            after = (life.Tell("task-failed", fields),) if exception else ()
-            return Step(buried.state, (*before, *buried.effects, *after))
+            after, effects = _bury(state, burial, look)
+            before: tuple[Effect, ...] = ((Do.NOTE, note),) if note is not None else ()
+            told = (_failure("task-failed", exception, traceback),) if exception else ()
+            return after, (*before, *effects, *told)
         case life.Revocation():
             return _revoke(state, state.outcome, look)
         case _:  # Loss
-            return Step(ENDED, (life.Forget(),))
+            return ENDED, ((Do.FORGET, None),)
+
+
+def _failure(event: str, exception: str, traceback: str) -> Effect:
+    return Do.TELL, (event, {"exception": exception, "traceback": traceback})
 
 
 def _again(retry: life.Retry, done: Done | None, context: Context) -> Step:
-    kept = _keep(retry.at_ns, done, context)
-    noted = (life.Count("retried"), life.Note(retry.outcome, retry.why)) if retry.counted else ()
-    return Step(kept.state, (*noted, life.Postpone(retry.at_ns), *kept.effects))
+    after, effects = _keep(retry.at_ns, done, context)
+    noted = ((Do.COUNT, "retried"), (Do.NOTE, (retry.outcome, retry.why))) if retry.counted else ()
+    return after, (*noted, (Do.POSTPONE, retry.at_ns), *effects)
 
 
 # --- on its way to the broker -----------------------------------------------------------------------------------------
@@ -217,14 +215,15 @@ def _write(state: Leaving, _event: life.Written, _look: Look) -> Step | None:
     if not state.unwritten:
         return None  # it was not waited for any longer
     if state.copy is not None:
-        return Step(Leaving(state.copy), (life.Publish(state.copy),))
-    return Step(ENDED, (life.Acknowledge(life.Keep.ENDED), life.LetIn()))
+        return Leaving(state.copy), ((Do.PUBLISH, state.copy),)
+    return ENDED, (_END, (Do.LET_IN, None))
 
 
 @_on(life.Confirmation, Leaving)
 def _confirm(_state: Leaving, event: life.Confirmation, _look: Look) -> Step:
     # Not remembered as ended: it comes again by its copy.
-    return Step(ENDED, (life.Acknowledge(life.Keep.REPLACED) if event.published else life.Forget(), life.LetIn()))
+    goes: Effect = (Do.ACKNOWLEDGE, Keep.REPLACED) if event.published else (Do.FORGET, None)
+    return ENDED, (goes, (Do.LET_IN, None))
 
 
 # --- kept, and given back ---------------------------------------------------------------------------------------------
@@ -241,12 +240,12 @@ def _keep(at_ns: int, done: Done | None, context: Context) -> Step:
     if at_ns > context.leaves_ns and not stays:
         return _give_back("it has been here for long", left_s)
     if stays or not context.full:
-        return Step(Parked(at_ns, done), (life.Park(at_ns),))
+        return Parked(at_ns, done), ((Do.PARK, at_ns),)
     return _give_back("no room until its time", left_s)
 
 
 def _give_back(reason: str, least_s: float = 0.0, place: life.Place = life.Place.LATER) -> Step:
     """Back to its queue, after a while unless its place is its own queue."""
     copy = life.Copy(place, least_s)
-    noted = (life.Count("returned"), life.Increment("returns"), life.Note("returned", reason))
-    return Step(Leaving(copy), (*noted, life.Hold(), life.Publish(copy)))
+    noted = ((Do.COUNT, "returned"), (Do.INCREMENT, "returns"), (Do.NOTE, ("returned", reason)))
+    return Leaving(copy), (*noted, _HOLD, (Do.PUBLISH, copy))
