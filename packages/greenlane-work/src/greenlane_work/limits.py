@@ -108,13 +108,13 @@ class UpstreamRule:
             parked_most_ns=round(settings.task_parked_most_s * _NS_PER_S),
             all_parked_most=settings.parked_most,
             all_parked_most_bytes=_PARKED_MOST_BYTES,
-            failure_rate=settings.task_failure_frac if keyed else 0.0,
-            slow_call_rate=settings.task_slow_frac if keyed else 0.0,
+            failure_rate=cls.failure_rate if keyed else 0.0,
+            slow_call_rate=cls.slow_call_rate if keyed else 0.0,
             slow_call_ns=round(settings.task_slow_ms * _NS_PER_MS),
             window=settings.task_breaker_calls,
             least_calls=max(settings.task_breaker_calls // 2, 1),
             open_ns=round(settings.task_open_s * _NS_PER_S),
-            open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
+            open_most_ns=max(cls.open_most_ns, round(settings.task_open_s * _NS_PER_S)),
         )
 
     @classmethod

@@ -196,7 +196,7 @@ def test_without_a_store_too_an_order_is_asked_about_before_it_is_sent_again(sit
 
 
 def test_the_bug_of_a_task_opens_nobodys_breaker(site: Site) -> None:
-    site.worker("--task-breaker-calls", "4", "--task-open-s", "600", "--task-open-most-s", "600")
+    site.worker("--task-breaker-calls", "4", "--task-open-s", "600")
     with site.app() as shop:
         for number in range(8):
             with pytest.raises(KeyError):

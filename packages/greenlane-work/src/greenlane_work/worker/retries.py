@@ -28,6 +28,9 @@ from greenlane_work.worker.totals import Totals
 __all__ = ["RetryBudget", "RetryDelay", "Retrying"]
 
 _NS: Final = 1_000_000_000
+#: The longest wait between two attempts, as a multiple of the first: with 1 s, an upstream that is back is found within
+#: a minute.
+_RETRY_MOST: Final = 60
 #: A task's attribute: how many further runs after it raised.
 RETRIES: Final = "greenlane_retries"
 
@@ -115,7 +118,7 @@ class Retrying:
         self._totals = totals
         self._stored = stored
         self._random = random.Random()
-        self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s)
+        self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_s * _RETRY_MOST)
         # Of keys that have retried; one that is forgotten starts from zero.
         self._budgets: OrderedDict[str, RetryBudget] = OrderedDict()
         self._guard = allocate_lock()
