@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.worker.test_delivery import Message
 from greenlane._native import Upstreams
 from greenlane_work.headers import Death
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import Ended, Leaving, Order, Parked, Running
+from greenlane_work.order import Ended, Leaving, Order, Parked, Received, Running
 from greenlane_work.run import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.delivery import Delivery
@@ -182,6 +183,26 @@ def test_a_message_whose_copy_was_confirmed_is_acknowledged_when_it_comes_again_
     assert copy.delivery.message.said == []
 
 
+def test_a_copy_does_not_begin_before_the_acknowledgement_of_its_original_is_sent() -> None:
+    desk = Desk()
+    original, copy = desk.order(), desk.order()
+    copy.came = ("a", 1, 0)
+    sent: list[list[str]] = []
+
+    @contextlib.contextmanager
+    def together() -> Iterator[None]:
+        yield
+        sent.append([*original.delivery.message.said])
+
+    desk.owner.together = together
+    desk.flow.apply(original, Recount())
+    desk.arrive(copy)  # held back
+    desk.confirm()
+    assert (sent, type(copy.state)) == ([["ack"]], Received)
+    desk.owner.run()
+    assert isinstance(copy.state, Parked)
+
+
 def test_a_dead_letter_of_an_order_past_its_deadline_is_no_copy_that_counts() -> None:
     desk = Desk()
     desk.flow.apply(desk.order(), Burial("deadline", "too late"))
@@ -210,6 +231,7 @@ def test_an_order_waits_while_its_copy_is_on_its_way_and_comes_in_then() -> None
     desk.arrive(second)
     assert len(desk.flow.parked) == 0
     desk.confirm()
+    desk.owner.run()
     assert list(desk.flow.parked) == [second]
 
 

@@ -58,7 +58,7 @@ def ordered(task: Any, run: Run, store: Store | None = None) -> Execution:
     order = run.order
     settings = WorkSettings(task_key="args.0")
     retrying = Retrying(settings, Totals(), stored=store is not None)
-    execution = Execution(store, retrying, settings, lambda _order, _error: None)
+    execution = Execution(store, retrying, settings, lambda _order, _error: None, Totals())
     execution.wrap(task)
     task.push_request(id=order.id, called_directly=False, is_eager=False)
     order.name, order.identity = task.name, (task.name, order.id, 0, 0)

@@ -45,6 +45,11 @@ CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, process TEXT NOT NULL,
 _LIMITS: Final = "CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
 #: Rows of one INSERT: statements of up to this many rows are kept compiled.
 _MOST_ROWS: Final = 16
+_WRITE: Final = {
+    Table.ORDERS: "INSERT INTO orders (key, state, changed, record) VALUES {} ON CONFLICT (key) DO UPDATE "
+    "SET state = excluded.state, changed = excluded.changed, record = excluded.record",
+    Table.LIMITS: "INSERT INTO limits VALUES {} ON CONFLICT (key) DO UPDATE SET record = excluded.record",
+}
 _RENEW: Final = (
     "INSERT INTO owners (name, process, until_s) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
     "SET process = excluded.process, until_s = excluded.until_s"
@@ -122,7 +127,7 @@ class SQLite(Records):
                 # One statement for many rows: each one gives the GIL away, and has to wait for it again.
                 marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(some_rows))
                 values = [value for row in some_rows for value in row]
-                connection.execute(f"INSERT OR REPLACE INTO {table.value} VALUES {marks}", values)
+                connection.execute(_WRITE[table].format(marks), values)
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -41,6 +40,7 @@ class Effects:
 
     Args:
         events: takes an event of an order, on the owner.
+        admit: takes over an order that waited for one that has left, or was published twice.
         begin: asks the store for an order, and lets it run.
     """
 
@@ -52,6 +52,7 @@ class Effects:
         totals: Totals,
         *,
         events: Callable[[Order, Event], object],
+        admit: Callable[[Order], object],
         begin: Callable[[Order, Start], object],
         parked: Parking,
         execution: Execution,
@@ -62,6 +63,7 @@ class Effects:
         self._alarm = alarm
         self._totals = totals
         self._events = events
+        self._admit = admit
         self._parked = parked
         self._execution = execution
         self._retrying = retrying
@@ -70,8 +72,6 @@ class Effects:
         # As long as it may be parked, if that is less: so much is counted for it where Redis gives messages to others.
         self._result_ns = min(TRIED_NS, round(settings.task_parked_most_s * 1e9))
         self.memory = Memory()
-        # Orders to be taken over: they waited for one that has left, or were published twice.
-        self.admitted: deque[Order] = deque()
         # Orders that wait for their end to be written down, and what rings when that takes too long.
         self._unwritten: dict[Order, Entry] = {}
         self.results = Results()
@@ -225,7 +225,7 @@ class Effects:
                 self._totals.acked_again += 1
                 copy.delivery.ack()
             else:  # somebody published it twice: the store knows what that means
-                self.admitted.append(copy)
+                self._take_over(copy)
 
     def _requeue(self, order: Order, _: None) -> None:
         forgotten(order)
@@ -239,4 +239,9 @@ class Effects:
         self.memory.hold(order)
 
     def _let_in(self, order: Order, _: None) -> None:
-        self.admitted.extend(self.memory.let_in(order))
+        for each in self.memory.let_in(order):
+            self._take_over(each)
+
+    def _take_over(self, order: Order) -> None:
+        # In the next turn: begun before the other one's acknowledgement is sent, it could end this worker with both.
+        self._owner.post(lambda: self._admit(order))

@@ -88,7 +88,7 @@ class OrderFlow:
         keyed = bool(settings.task_key)
         self.pauses = Pauses(upstreams, owner, alarm, keyed=keyed)
         self.probes = Probes(upstreams, providers, owner, keyed=keyed, elsewhere=self._elsewhere)
-        self.execution = Execution(store, retrying, settings, self.pauses.refused)
+        self.execution = Execution(store, retrying, settings, self.pauses.refused, self.totals)
         self._verdicts = Verdicts(settings, self.execution, retrying)
         self._runs = Runs(
             settings, owner, alarm, self.totals, make_runner=make_runner, jobs=jobs, tell=self.execution.tell,
@@ -96,8 +96,8 @@ class OrderFlow:
         )  # fmt: skip
         self.runner = self._runs.runner
         self.effects = Effects(
-            settings, owner, alarm, self.totals, events=self.apply, begin=self._begin, parked=self.parked,
-            execution=self.execution, retrying=retrying, probes=self.probes,
+            settings, owner, alarm, self.totals, events=self.apply, admit=self._admit, begin=self._begin,
+            parked=self.parked, execution=self.execution, retrying=retrying, probes=self.probes,
         )  # fmt: skip
         self.effects.results.done = self.done
         # Orders for which the store has not answered: nothing runs that could be stopped.
@@ -112,8 +112,6 @@ class OrderFlow:
         self.effects.carry_out(order, effects)
         if isinstance(order.state, Finished):
             self.apply(order, life.Settling())
-        while self.effects.admitted:
-            self._admit(self.effects.admitted.popleft())
 
     def _context(self, order: Order) -> transitions.Context:
         now_ns = time.monotonic_ns()

@@ -12,7 +12,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from greenlane_work.limits import CallOutcome
 from greenlane_work.run import NotSent
 
-__all__ = ["Again", "Dead", "causes", "expected", "upstream_retry_after_s", "nothing_sent", "outcome_of"]
+__all__ = ["Again", "Dead", "causes", "expected", "nothing_sent", "outcome_of", "upstream_retry_after_s", "waiting"]
 
 #: HTTP: come later; the upstream, not the order, is the trouble.
 _REFUSALS: Final = frozenset({429, 503})
@@ -44,6 +44,12 @@ class Again(Retry):  # type: ignore[misc] # Celery has no types
         # False: the attempt was no attempt, nothing was called.
         self.counted = counted
         self.why = why
+
+
+def waiting(seconds: float, error: BaseException | None = None) -> Again:
+    """Give what lets an order wait whose attempt was none; None = it is being done elsewhere."""
+    why = "the order is being done elsewhere" if error is None else repr(error)
+    return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
 
 
 class Dead(Exception):

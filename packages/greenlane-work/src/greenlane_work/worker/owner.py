@@ -44,13 +44,14 @@ class Owner(Protocol):
 
 
 def do_all(posted: deque[Call], after: Call | None = None) -> None:
-    """Do what was posted, and `after` if that was anything. A call that fails does not stop the others."""
-    waiting = after if posted else None
-    while posted or waiting is not None:
-        if posted:
-            call = posted.popleft()
-        elif waiting is not None:
-            call, waiting = waiting, None
+    """Do what was posted, and `after` if that was anything. A call that fails does not stop the others.
+
+    What is posted meanwhile waits for the next turn, when all that this one has to say to the broker is sent.
+    """
+    calls = [posted.popleft() for _ in range(len(posted))]
+    if calls and after is not None:
+        calls.append(after)
+    for call in calls:
         try:
             call()
         except Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from typing import Any, Final
@@ -80,16 +81,13 @@ class Status:
     def counters(self) -> dict[str, int]:
         """Give what is counted since the worker's start."""
         flow = self._flow
-        line, calls = flow.line, flow.execution.counts
-        counted = {f"orders_{name}": count for name, count in vars(flow.totals).items()}
-        return counted | {
-            "orders_acked": line.acked,
-            "orders_stale": line.stale,
-            "calls_repeated": calls.calls_repeated,
-            "calls_saved": calls.done_before,
-            "calls_asked": calls.asked,
+        ledger = flow.execution.ledger
+        counted = dataclasses.asdict(flow.totals)
+        return {name if name.startswith("calls_") else f"orders_{name}": count for name, count in counted.items()} | {
+            "orders_acked": flow.line.acked,
+            "orders_stale": flow.line.stale,
             "shares_asked": flow.store.counts.shares if flow.store is not None else 0,
-            "store_waits": calls.store_waits,
+            "store_waits": ledger.waits if ledger is not None else 0,
         }
 
 
