@@ -107,7 +107,7 @@ class Records(ABC):
 
     @abstractmethod
     def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
-        """Read these rows, which are in order, and write what is decided: for each as if nobody else were there.
+        """Read these rows, and write what is decided: for each as if nobody else were there.
 
         `decided` may be asked again for rows that somebody else has changed meanwhile.
         """
@@ -129,7 +129,7 @@ class Records(ABC):
             outcomes.update(zip(asked, answers, strict=True))
             return {key: (state, record) for key, state, record in changed(before, records)}
 
-        self._exchange(Table.ORDERS, sorted({each.key for each in operations}), decided, owner, renew)
+        self._exchange(Table.ORDERS, [*dict.fromkeys(each.key for each in operations)], decided, owner, renew)
         return [outcomes[number] for number in range(len(operations))]
 
     def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
@@ -145,7 +145,7 @@ class Records(ABC):
             # With a renewal all of them: in Redis a row lives for ten leases after it was written.
             return {key: ("", text.encode()) for key, text in written.items() if renew or text != before[key]}
 
-        self._exchange(Table.LIMITS, sorted(ask.key for ask in asked), decided, owner, renew)
+        self._exchange(Table.LIMITS, [ask.key for ask in asked], decided, owner, renew)
         return [given[ask.key] for ask in asked]
 
     def read(self, key: str) -> Record | None:

@@ -105,7 +105,7 @@ class Postgres(Records):
                 connection.execute(_RENEW, (owner.name, owner.lease_s))
             if not keys:
                 return
-            connection.execute(_PLACES[table], (keys,))
+            connection.execute(_PLACES[table], (sorted(keys),))
             read = connection.execute(f"SELECT key, record FROM {name} WHERE key = ANY (%s)", (keys,)).fetchall()
             raw: Rows = {key: record.encode() if isinstance(record, str) else bytes(record) for key, record in read}
             new = decided(raw, lambda names: self._left_s(connection, list(names)))
