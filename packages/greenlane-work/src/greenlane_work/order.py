@@ -28,27 +28,9 @@ if TYPE_CHECKING:
     from greenlane_work.run import Done, Run
 
 __all__ = [
-    # headers of a message
-    "ATTEMPTS",
-    "DEADLINE",
-    "DELIVERIES",
-    "HISTORY",
-    "ORDER",
-    "RETURNS",
-    # an order
-    "Identity",
-    "Order",
-    # its states
-    "State",
-    "Received",
-    "Parked",
-    "Running",
-    "Finished",
-    "Leaving",
-    "Ended",
-    "RECEIVED",
-    "ENDED",
-]
+    "ATTEMPTS", "DEADLINE", "DELIVERIES", "HISTORY", "ORDER", "RETURNS", "Identity", "Order", "State", "Received",
+    "Parked", "Running", "Finished", "Leaving", "Ended", "RECEIVED", "ENDED",
+]  # fmt: skip
 
 #: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
 #: often it was begun, how often it was handed back for want of room, and what happened to it.
@@ -244,7 +226,8 @@ class Order:
 
     def begins_until_ns(self, now_ns: int) -> int:
         """Until when it may begin, on the same clock: its deadline or Celery's `expires`; 0 = for ever."""
-        return min(filter(None, (_on_clock(self.deadline_at, now_ns), _on_clock(self.expires_at, now_ns))), default=0)
+        at_s = min(filter(None, (self.deadline_at, self.expires_at)), default=0.0)
+        return _on_clock(at_s, now_ns) if at_s else 0
 
 
 def _on_clock(at_s: float, now_ns: int) -> int:

@@ -187,7 +187,8 @@ def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(run: Run
     # Celery's tracer writes it now.
     assert other.begin("retried/a").state is State.RUNNING
     told = Event()
-    assert execution.tell(run, lambda error: told.set() if error is None else None)
+    assert execution.ledger is not None
+    assert execution.ledger.tell(run, lambda error: told.set() if error is None else None)
     assert told.wait(20)
     assert other.begin("retried/a").state is State.UNKNOWN
 

@@ -11,14 +11,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from greenlane.errors import StoreRefused
 from greenlane_work.store.record import NotARecord, Record, State, decoded, encoded
 from greenlane_work.store.rules import Found, Operation, Outcomes, decide
 from greenlane_work.store.shared import Ask, Share, shared_out, workers_in
 
-__all__ = ["Backend", "Decide", "Leaseholder", "LeftOf", "Records", "Retention", "Rows", "Table", "Tidied", "readable"]
+__all__ = ["Backend", "Decide", "Leaseholder", "LeftOf", "Retention", "Rows", "Table", "Tidied", "readable"]
 
 
 @dataclass(frozen=True)
@@ -53,36 +53,6 @@ class Tidied(NamedTuple):
     more: bool
 
 
-class Backend(Protocol):
-    """A file or a server. Methods raise StoreUnavailable (later it may work) and StoreRefused (it will not)."""
-
-    #: Where it is, for messages: without a password.
-    place: str
-    #: It blocks outside Python's sockets, so it needs a thread of the operating system, also where those are green.
-    blocks: bool
-
-    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
-        """Apply a batch in one transaction; it is durable when this returns. `renew`: the owner's lease, too."""
-
-    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
-        """Give the owner its shares of limits in one transaction; see `shared`. `renew`: its lease, too."""
-
-    def leave(self, owner: Leaseholder) -> None:
-        """End the owner's lease now: what it still had running is in doubt."""
-
-    def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
-        """Records of a state, or all, with their keys; those of owners that are gone as they stand, RUNNING."""
-
-    def read(self, key: str) -> Record | None:
-        """One record."""
-
-    def tidy(self) -> Tidied:
-        """Forget some of what is over its time: as much as takes a few milliseconds."""
-
-    def close(self) -> None:
-        """Give up the connection; the next use makes a new one. Never raises."""
-
-
 class Table(enum.Enum):
     """What is kept."""
 
@@ -99,11 +69,29 @@ LeftOf = Callable[[Iterable[str]], dict[str, float]]
 Decide = Callable[[Rows, LeftOf], dict[str, tuple[str, bytes]]]
 
 
-class Records(ABC):
-    """A backend over one connection, made at the first use and given up after an error: what all have in common."""
+class Backend(ABC):
+    """A file or a server, over one connection that is made at the first use and given up after an error.
 
+    Methods raise StoreUnavailable (later it may work) and StoreRefused (it will not).
+    """
+
+    #: Where it is, for messages: without a password.
     place: str
+    #: It blocks outside Python's sockets, so it needs a thread of the operating system, also where those are green.
+    blocks: bool
     _opened: Any = None
+
+    @abstractmethod
+    def leave(self, owner: Leaseholder) -> None:
+        """End the owner's lease now: what it still had running is in doubt."""
+
+    @abstractmethod
+    def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
+        """Records of a state, or all, with their keys; those of owners that are gone as they stand, RUNNING."""
+
+    @abstractmethod
+    def tidy(self) -> Tidied:
+        """Forget some of what is over its time: as much as takes a few milliseconds."""
 
     @abstractmethod
     def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
@@ -117,7 +105,7 @@ class Records(ABC):
         """The bytes of an order's record; None = there is none."""
 
     def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
-        """Apply a batch; see `Backend`."""
+        """Apply a batch in one transaction; it is durable when this returns. `renew`: the owner's lease, too."""
         outcomes: dict[int, Any] = {}
 
         def decided(raw: Rows, left_of: LeftOf) -> dict[str, tuple[str, bytes]]:
@@ -133,7 +121,7 @@ class Records(ABC):
         return [outcomes[number] for number in range(len(operations))]
 
     def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
-        """Give shares of limits; see `Backend`."""
+        """Give the owner its shares of limits in one transaction; see `shared`."""
         given: dict[str, Share] = {}
 
         def decided(raw: Rows, left_of: LeftOf) -> dict[str, tuple[str, bytes]]:
@@ -149,14 +137,14 @@ class Records(ABC):
         return [given[ask.key] for ask in asked]
 
     def read(self, key: str) -> Record | None:
-        """Give one record; see `Backend`."""
+        """Give one record; None = there is none."""
         record = found(key, self._raw(key), self.place)
         if isinstance(record, StoreRefused):
             raise record
         return record
 
     def close(self) -> None:
-        """Close the connection; see `Backend`."""
+        """Give up the connection; the next use makes a new one. Never raises."""
         opened, self._opened = self._opened, None
         if opened is not None:
             with contextlib.suppress(Exception):

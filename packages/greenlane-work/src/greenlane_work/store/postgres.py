@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane_work.drivers import psycopg_for, without_password
-from greenlane_work.store.backend import Decide, Leaseholder, Records, Retention, Rows, Table, Tidied, readable
+from greenlane_work.store.backend import Backend, Decide, Leaseholder, Retention, Rows, Table, Tidied, readable
 from greenlane_work.store.record import Record, State
 
 __all__ = ["Postgres"]
@@ -79,7 +79,7 @@ _REFUSALS: Final = (
 )
 
 
-class Postgres(Records):
+class Postgres(Backend):
     """A `Backend` in a PostgreSQL database, by psycopg 3."""
 
     def __init__(self, url: str, retention: Retention) -> None:
@@ -97,7 +97,7 @@ class Postgres(Records):
         self._retention = retention
 
     def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
-        """See `Records`. Cost: two round trips and one commit, whatever the batch holds."""
+        """See `Backend`. Cost: two round trips and one commit, whatever the batch holds."""
         name = f"greenlane_{table.value}"
         with self._transaction("write to the store", pipelined=True) as connection:
             connection.execute(_RULES)

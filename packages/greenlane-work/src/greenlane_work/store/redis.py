@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane_work.drivers import redis_client, redis_for, without_password
-from greenlane_work.store.backend import Decide, Leaseholder, Records, Retention, Rows, Table, Tidied, readable
+from greenlane_work.store.backend import Backend, Decide, Leaseholder, Retention, Rows, Table, Tidied, readable
 from greenlane_work.store.record import Record, State
 
 __all__ = ["Redis"]
@@ -39,7 +39,7 @@ return 1
 _LATER: Final = ("OOM", "READONLY", "LOADING", "MISCONF", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN")
 
 
-class Redis(Records):
+class Redis(Backend):
     """A `Backend` in a Redis, by redis-py."""
 
     #: Its sockets are Python's, so they are green where those are.
@@ -62,7 +62,7 @@ class Redis(Records):
         self._may_forget = may_forget
 
     def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
-        """See `Records`. Cost: two round trips, whatever the batch holds, and further ones for what others change."""
+        """See `Backend`. Cost: two round trips, whatever the batch holds, and further ones for what others change."""
         with self._client("write to the store") as client:
             if renew:
                 client.set(self._owner(owner.name), b"1", px=max(int(owner.lease_s * 1000), 1))

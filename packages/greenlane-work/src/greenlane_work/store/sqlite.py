@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane.threads.unpatched import in_forked_child
-from greenlane_work.store.backend import Decide, Leaseholder, Records, Retention, Rows, Table, Tidied, readable
+from greenlane_work.store.backend import Backend, Decide, Leaseholder, Retention, Rows, Table, Tidied, readable
 from greenlane_work.store.process_name import ProcessName
 from greenlane_work.store.record import Record, State
 
@@ -77,7 +77,7 @@ _HINTS: Final = {
 }
 
 
-class SQLite(Records):
+class SQLite(Backend):
     """A `Backend` in a file."""
 
     blocks = True
@@ -102,7 +102,7 @@ class SQLite(Records):
         self._file: tuple[int, int] | None = None
 
     def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
-        """See `Records`. Cost: one transaction, one fsync where anything has changed."""
+        """See `Backend`. Cost: one transaction, one fsync where anything has changed."""
         with self._transaction("write to the store") as connection:
             if renew:
                 connection.execute(_RENEW, (owner.name, self._process.text, _boot_s() + owner.lease_s))

@@ -35,23 +35,9 @@ from greenlane_work.order import Ended, Leaving, Order
 from greenlane_work.run import Run, running
 
 __all__ = [
-    # an order's request
-    "trace",
-    "forgotten",
-    "reserved",
-    "scheduled",
-    "tell",
-    "Revoked",
-    "revoked_elsewhere",
-    # its states
-    "bear_its_absence",
-    "away",
-    # what it publishes
-    "Unpublished",
-    "wait_for_the_broker",
-    "followers_wait",
-    "chords_fire",
-]
+    "trace", "forgotten", "reserved", "scheduled", "tell", "Revoked", "revoked_elsewhere", "bear_its_absence", "away",
+    "Unpublished", "wait_for_the_broker", "followers_wait", "chords_fire",
+]  # fmt: skip
 
 _log = logging.getLogger("greenlane.work")
 

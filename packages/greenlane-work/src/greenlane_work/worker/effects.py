@@ -9,7 +9,7 @@ import functools
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from greenlane_work.headers import DUE, Death
 from greenlane_work.keys import checked_reason
@@ -18,7 +18,6 @@ from greenlane_work.order import Order
 from greenlane_work.run import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.adapter import forgotten, reserved, tell
-from greenlane_work.worker.execution import Execution
 from greenlane_work.worker.lifecycle import Burial, Confirmation, Copy, Do, Effect, Event, Keep, Place, Start, Written
 from greenlane_work.worker.memory import Memory
 from greenlane_work.worker.owner import Alarm, Entry, Owner
@@ -29,6 +28,9 @@ from greenlane_work.worker.results import TRIED_NS, Results
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.return_pacing import ReturnPacing
 from greenlane_work.worker.totals import Totals
+
+if TYPE_CHECKING:
+    from greenlane_work.worker.ledger import Ledger
 
 __all__ = ["Effects"]
 
@@ -55,7 +57,7 @@ class Effects:
         admit: Callable[[Order], object],
         begin: Callable[[Order, Start], object],
         parked: Parking,
-        execution: Execution,
+        ledger: Ledger | None,
         retrying: Retrying,
         probes: Probes,
     ) -> None:
@@ -65,7 +67,7 @@ class Effects:
         self._events = events
         self._admit = admit
         self._parked = parked
-        self._execution = execution
+        self._ledger = ledger
         self._retrying = retrying
         self._probes = probes
         self.pacing = ReturnPacing(UpstreamRule.keys_most)
@@ -150,7 +152,8 @@ class Effects:
         run, call = ended
         self._parked.ended(order, CallOutcome.CANCELLED if call is None else call)  # OK is 0
         if run is not None:
-            self._execution.untaken(run)
+            if run.answer is not None and self._ledger is not None:
+                self._ledger.untaken(run)
             if call is not None and run.probes:
                 self._probes.ended(run, well=call is CallOutcome.OK)
 

@@ -72,15 +72,6 @@ class Execution:
         self.ledger.ask(run, told)
         return True
 
-    def untaken(self, run: Run) -> None:
-        """See `Ledger.untaken`."""
-        if run.answer is not None and self.ledger is not None:
-            self.ledger.untaken(run)
-
-    def tell(self, run: Run, then: Callable[[BaseException | None], object]) -> bool:
-        """See `Ledger.tell`."""
-        return self.ledger is not None and self.ledger.tell(run, then)
-
     def in_doubt(self, run: Run, reason: str) -> None:
         """Report, without waiting, that the end of the running attempt is unknown."""
         run.order.in_doubt = True

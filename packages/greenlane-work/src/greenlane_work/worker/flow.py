@@ -42,6 +42,7 @@ __all__ = ["OrderFlow"]
 
 _log = logging.getLogger("greenlane.work")
 
+_SETTLING: Final = life.Settling()
 #: At the end the store has this long to write down what it was told.
 _STORE_S: Final = 3.0
 
@@ -89,15 +90,16 @@ class OrderFlow:
         self.pauses = Pauses(upstreams, owner, alarm, keyed=keyed)
         self.probes = Probes(upstreams, providers, owner, keyed=keyed, elsewhere=self._elsewhere)
         self.execution = Execution(store, retrying, settings, self.pauses.refused, self.totals)
+        ledger = self.execution.ledger
         self._verdicts = Verdicts(settings, self.execution, retrying)
         self._runs = Runs(
-            settings, owner, alarm, self.totals, make_runner=make_runner, jobs=jobs, tell=self.execution.tell,
-            report=self._ended,
+            settings, owner, alarm, self.totals, make_runner=make_runner, jobs=jobs,
+            tell=None if ledger is None else ledger.tell, report=self._ended,
         )  # fmt: skip
         self.runner = self._runs.runner
         self.effects = Effects(
             settings, owner, alarm, self.totals, events=self.apply, admit=self._admit, begin=self._begin,
-            parked=self.parked, execution=self.execution, retrying=retrying, probes=self.probes,
+            parked=self.parked, ledger=ledger, retrying=retrying, probes=self.probes,
         )  # fmt: skip
         self.effects.results.done = self.done
         # Orders for which the store has not answered: nothing runs that could be stopped.
@@ -111,7 +113,7 @@ class OrderFlow:
         order.state, effects = step
         self.effects.carry_out(order, effects)
         if isinstance(order.state, Finished):
-            self.apply(order, life.Settling())
+            self.apply(order, _SETTLING)
 
     def _context(self, order: Order) -> transitions.Context:
         now_ns = time.monotonic_ns()
@@ -134,7 +136,8 @@ class OrderFlow:
             task_ready(request)  # it becomes no order: Celery's tables have it already
             raise
         self.taken = order
-        order.state = Received(max(not_before_ns, order.begins_from_ns(time.monotonic_ns())))
+        if from_ns := max(not_before_ns, order.begins_from_ns(time.monotonic_ns())):
+            order.state = Received(from_ns)
         if not self.effects.memory.waits(order):
             self._admit(order)
             self.turn()
@@ -252,9 +255,8 @@ class OrderFlow:
         self._runs.begin(start.run, start.start, start.passed, left_ns)
 
     def _ended(self, run: Run, result: Result | str) -> None:
-        verdicts = self._verdicts
-        end: life.RunEnd = verdicts.given_up(run, result) if isinstance(result, str) else verdicts.ended(run, result)
-        self.apply(run.order, end)
+        said = self._verdicts
+        self.apply(run.order, said.given_up(run, result) if isinstance(result, str) else said.ended(run, result))
 
     def stop_order(self, number: int) -> None:
         """Stop one running order as its soft limit would."""
@@ -307,8 +309,7 @@ class OrderFlow:
 
     def untold(self) -> bool:
         """Whether orders are on their way to the broker, or acknowledgements that Redis has not heard."""
-        leaving = self.effects.memory.leaving > 0
-        return leaving or (self.line.leases is not None and not self.line.leases.tell())
+        return self.effects.memory.leaving > 0 or (self.line.leases is not None and not self.line.leases.tell())
 
     def scheduled(self) -> list[dict[str, object]]:
         """Give the orders that wait for their time, for `inspect scheduled`."""

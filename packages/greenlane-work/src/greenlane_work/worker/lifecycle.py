@@ -211,7 +211,7 @@ class Confirmation:
 # --- what is done -----------------------------------------------------------------------------------------------------
 
 
-class Do(enum.Enum):
+class Do(enum.IntEnum):
     """What is done: the first of an effect. The comments say what its second is; else that is None."""
 
     # Count it in the worker's totals: the name there.

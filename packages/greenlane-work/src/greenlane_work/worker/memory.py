@@ -17,6 +17,7 @@ __all__ = ["Memory"]
 _DELIVERY_COUNT: Final = "x-delivery-count"
 #: Identities of orders that ended here. Arbitrary; some MB.
 _REMEMBERED: Final = 20_000
+_ADMISSION: Final = life.Admission()
 
 
 class Memory:
@@ -83,17 +84,18 @@ class Memory:
         Quorum queues count deliveries, the store counts attempts. Without both, a message that comes again is
         published again with its count, and the old one acknowledged.
         """
-        if self.repeats(order):
-            return life.Repetition()
-        if (burial := self._condemned_by(order)) is not None:
-            return burial
+        if order.redelivered:
+            if self.repeats(order):
+                return life.Repetition()
+            if (burial := self._condemned_by(order)) is not None:
+                return burial
         count = order.request.request_dict.get(_DELIVERY_COUNT)
         deliveries = count if isinstance(count, int) else order.deliveries
         if deliveries >= deliveries_most:
             said = f"delivered {deliveries + 1} times"
             return life.Burial("deliveries", said, WorkerLostError(said))
         counted = stored or isinstance(count, int)
-        return life.Admission() if counted or not order.redelivered else life.Recount()
+        return _ADMISSION if counted or not order.redelivered else life.Recount()
 
     def condemn(self, order: Order, burial: life.Burial) -> None:
         """It is to be a dead letter."""
@@ -101,7 +103,7 @@ class Memory:
 
     def _condemned_by(self, order: Order) -> life.Burial | None:
         """Give the death of an order whose letter could not be published while it was ours; its message knows none."""
-        verdict = self._condemned.get(order.identity) if order.redelivered else None
+        verdict = self._condemned.get(order.identity)
         if verdict is None:
             return None
         burial, order.history = verdict

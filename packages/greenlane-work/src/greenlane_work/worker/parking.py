@@ -140,13 +140,14 @@ class Parking:
         """Decide what has a place now, and what must leave: none of these is parked afterwards."""
         now_ns, levels = self._clock_ns(), self._levels
         self._due(now_ns)
-        turn = Turn([], [], [], None)
+        begins, late, gone = list[Begins](), list[Order](), list[Order]()
         for level in levels:
-            for order in self._let_go(level.expired(now_ns)):
-                (turn.gone if self._leaves(order) else turn.late).append(order)
-            turn.gone.extend(self._let_go(level.surplus(now_ns)))
+            for order in self._let_go(numbers) if (numbers := level.expired(now_ns)) else ():
+                (gone if self._leaves(order) else late).append(order)
+            if numbers := level.surplus(now_ns):
+                gone += self._let_go(numbers)
         if not self.open:
-            return turn
+            return Turn(begins, late, gone, None)
         while self.providers is not None and (passes := self.providers.next(self._clock_ns())) is not None:
             order = self._orders[passes.order]
             self._passed[order.number] = passes
@@ -156,13 +157,13 @@ class Parking:
             start = self.upstreams.next(self._clock_ns())
             if start is None:
                 break
-            turn.begins.append(self._begin(start))
+            begins.append(self._begin(start))
         else:
-            return turn._replace(wake_ns=now_ns)
-        wakes = [level.wake_ns(now_ns) for level in levels]
-        if self._later:
-            wakes.append(self._next_later())
-        return turn._replace(wake_ns=min((at_ns for at_ns in wakes if at_ns is not None), default=None))
+            return Turn(begins, late, gone, now_ns)
+        wakes = [at_ns for level in levels if (at_ns := level.wake_ns(now_ns)) is not None]
+        if self._later and (later_ns := self._next_later()) is not None:
+            wakes.append(later_ns)
+        return Turn(begins, late, gone, min(wakes) if wakes else None)
 
     def waiting(self) -> Iterator[Order]:
         """Give the orders that have not been started."""
@@ -195,8 +196,7 @@ class Parking:
         return Begins(order, start, passed)
 
     def _offer(self, order: Order) -> None:
-        provider = provider_of(order.key)
-        if self.providers is None or not provider:
+        if self.providers is None or not (provider := provider_of(order.key)):
             self._park(order)
             return
         now_ns = self._clock_ns()
@@ -215,10 +215,11 @@ class Parking:
 
     def _until_ns(self, order: Order, now_ns: int) -> int:
         """When it leaves if it has not begun; 0 = never. Each level by itself would let it wait as long again."""
-        return min(filter(None, (order.begins_until_ns(now_ns), self._leaves_ns(order))), default=0)
+        until_ns, leaves_ns = order.begins_until_ns(now_ns), self._leaves_ns(order)
+        return min(until_ns, leaves_ns) if until_ns and leaves_ns else until_ns or leaves_ns
 
     def _leaves_ns(self, order: Order) -> int:
-        stays = order.done is not None and not self._stored
+        stays = not self._stored and order.done is not None
         return order.received_ns + self._most_ns if self._most_ns and not stays else 0
 
     def _leaves(self, order: Order) -> bool:
@@ -241,8 +242,6 @@ class Parking:
         return None
 
     def _let_go(self, numbers: list[int]) -> list[Order]:
-        if not numbers:
-            return []
         orders = [self._orders[number] for number in numbers if number in self._orders]
         for order in orders:
             self._passed_out(order)

@@ -73,7 +73,7 @@ class Runs:
     """See the module.
 
     Args:
-        tell: tells the store of the end, and calls back from any thread; False = there is nothing to tell.
+        tell: tells the store of the end, and calls back from any thread; False = there is nothing. None = no store.
         report: of a run that was given up it is unknown whether its call went through.
     """
 
@@ -86,7 +86,7 @@ class Runs:
         *,
         make_runner: Callable[[Serve], Runner],
         jobs: RecordedJobs,
-        tell: Callable[[Run, Callable[[BaseException | None], object]], bool],
+        tell: Callable[[Run, Callable[[BaseException | None], object]], bool] | None,
         report: Report,
     ) -> None:
         self._settings = settings
@@ -118,8 +118,9 @@ class Runs:
             ("breaker", start.breaker_ns + passed_ns), ("limit", start.limit_ns), ("slots", start.slots_ns),
             *((("store", store_ns),) if store_ns else ()),
         )  # fmt: skip
-        levels = ((order.key, start), (f"{provider_of(order.key)}/", passed))
-        run.probes = tuple(name for name, level in levels if level is not None and level.probe)
+        if start.probe or (passed is not None and passed.probe):
+            levels = ((order.key, start), (f"{provider_of(order.key)}/", passed))
+            run.probes = tuple(name for name, level in levels if level is not None and level.probe)
         run.over = order.name == _CHORD_UNLOCK
         self._set_limits(run, start, passed)
         order.request.on_accepted(order.number, time.monotonic())
@@ -150,7 +151,7 @@ class Runs:
             known = result if error is None else (1, error, UNTRACED)
             self._owner.post(functools.partial(then, run, known))
 
-        if not self._tell(run, told):
+        if self._tell is None or not self._tell(run, told):
             told(None)
 
     def _traced(self, run: Run) -> Result:

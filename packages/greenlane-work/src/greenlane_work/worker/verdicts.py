@@ -52,7 +52,8 @@ class Verdicts:
         """One was given up at its hard limit."""
         order, most = run.order, self._settings.task_attempts
         raised = run.raised  # asked first: its run sets it after what the store is to be told
-        self._execution.tell(run, lambda _error: None)  # its run may be ended before it does
+        if self._execution.ledger is not None:
+            self._execution.ledger.tell(run, lambda _error: None)  # its run may be ended before it does
         if raised is None:
             self._execution.in_doubt(run, reason)
         if run.retried or run.done is not None or raised is not None:
