@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from greenlane_work.order import ATTEMPTS, DEADLINE, HISTORY, ORDER, RETURNS, Order
-from greenlane_work.run import Run, current, running
+from greenlane_work.order import ATTEMPTS, DEADLINE, HISTORY, ORDER, RETURNS, Order, Run, current, running
 
 
 def order() -> Order:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from greenlane_work.called_once import once
     from greenlane_work.diversion.opening import divert
-    from greenlane_work.run import Current, NotSent, current
+    from greenlane_work.order import Current, NotSent, current
 
 __all__ = ["Current", "NotSent", "current", "divert", "once"]
 
 _LAZY = {
-    "Current": "greenlane_work.run",
-    "NotSent": "greenlane_work.run",
-    "current": "greenlane_work.run",
+    "Current": "greenlane_work.order",
+    "NotSent": "greenlane_work.order",
+    "current": "greenlane_work.order",
     "divert": "greenlane_work.diversion.opening",
     "once": "greenlane_work.called_once",
 }

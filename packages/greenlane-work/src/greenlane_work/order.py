@@ -8,7 +8,9 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from contextvars import ContextVar
+from threading import RLock
+from typing import Any, Final
 
 from greenlane_work.headers import (
     ATTEMPTS,
@@ -24,12 +26,10 @@ from greenlane_work.headers import (
     history_of,
 )
 
-if TYPE_CHECKING:
-    from greenlane_work.run import Done, Run
-
 __all__ = [
-    "ATTEMPTS", "DEADLINE", "DELIVERIES", "HISTORY", "ORDER", "RETURNS", "Identity", "Order", "State", "Received",
-    "Parked", "Running", "Finished", "Leaving", "Ended", "RECEIVED", "ENDED",
+    "ATTEMPTS", "DEADLINE", "DELIVERIES", "ENDED", "HISTORY", "ORDER", "RECEIVED", "RETURNS",
+    "Current", "Done", "Ended", "Finished", "Identity", "Leaving", "NotSent", "Order", "Parked", "Received",
+    "Run", "Running", "State", "current", "running",
 ]  # fmt: skip
 
 #: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
@@ -49,6 +49,23 @@ _NO_TIME_S: Final = 1e10
 
 #: Task, task id, number of Celery's own retries, and of its replacements.
 Identity = tuple[str, str, int, int]
+
+
+class NotSent(Exception):
+    """Raise it in a task to say that nothing of this attempt has reached the upstream."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """An order's call has ended well; its result, or what follows it, may still have to be written and published."""
+
+    result: Any
+    #: What the store has to be told it by; "" = the store knows, or there is none.
+    token: str = ""
+    #: How often what follows it, or its result, could not be published or written.
+    writings: int = 0
+    #: What follows it was published: only its result is to be written.
+    followed: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,6 +245,88 @@ class Order:
         """Until when it may begin, on the same clock: its deadline or Celery's `expires`; 0 = for ever."""
         at_s = min(filter(None, (self.deadline_at, self.expires_at)), default=0.0)
         return _on_clock(at_s, now_ns) if at_s else 0
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Run:
+    """One attempt at an order, and what has become of it. One that was given up may go on: nothing it says is heard."""
+
+    order: Order
+    #: The owner has given it up, at its hard limit.
+    abandoned: bool = False
+
+    # Set before it begins.
+    # Monotonic; `due_ns`: when it is to end, 0 = no limit.
+    due_ns: int = 0
+    begun_ns: int = 0
+    # What had kept the order since it could begin: (what, ns).
+    held: tuple[tuple[str, int], ...] = ()
+    # Whose breakers it is a probe of: its key's, its provider's (with a slash behind).
+    probes: tuple[str, ...] = ()
+    timers: list[Any] = dataclasses.field(default_factory=list)
+    # Whatever interrupts it needs: its thread or greenlet, set under `guard`; None = nothing runs.
+    runner: Any = None
+    guard: Any = None
+
+    # Of the store: what it answered before the run, until the run takes that out, and the attempt's token; "" = none.
+    answer: Any = None
+    token: str = ""
+    # What it is to be told when the run has ended: `Kind`, and what goes with it. Written by the run, as all below.
+    untold: tuple[Any, dict[str, Any]] | None = None
+    # The task's function has ended well: what follows it (the next of a chain) may still fail.
+    done: Done | None = None
+    # The task's function has ended: what is published now follows it.
+    over: bool = False
+    # The next attempt was published by the task itself (`self.retry`).
+    retried: bool = False
+    # What the call has raised; None = it has not.
+    raised: BaseException | None = None
+    # Why it was cut off; "" = it was not. By the owner.
+    late: str = ""
+    # Its soft limit came when it had no thread yet: there was nothing to raise it in.
+    late_unbegun: bool = False
+    # Its result is written: what it does now are its task's hooks and receivers of signals.
+    result_written: bool = False
+    # It has written its failure down; False = it could not, None = it did not come so far.
+    failure_written: bool | None = None
+    # Held while it does; taken again where one class of backends calls another's method.
+    writing: Any = dataclasses.field(default_factory=RLock)
+
+
+@dataclasses.dataclass(frozen=True)
+class Current:
+    """The order that the calling task works on."""
+
+    #: The same in each attempt: what to send to the other side as the idempotency key.
+    id: str
+    key: str
+    #: From 1.
+    attempt: int
+    #: When the order is due, whatever attempts it takes: seconds since 1970; 0 = never.
+    deadline_at: float
+    #: When this attempt is cut off: at the deadline, or sooner by its time limit. Monotonic ns; 0 = never.
+    due_ns: int = 0
+
+    def remaining_s(self) -> float | None:
+        """Seconds that this attempt has left, at least 0: a client's time-out. None = as many as it wants.
+
+        Example:
+            >>> Current("7", "merchant", 1, 0.0).remaining_s() is None
+            True
+        """
+        return max(0.0, (self.due_ns - time.monotonic_ns()) / 1e9) if self.due_ns else None
+
+
+running: ContextVar[Run | None] = ContextVar("greenlane_run", default=None)
+
+
+def current() -> Current | None:
+    """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
+    run = running.get()
+    if run is None:
+        return None
+    order = run.order
+    return Current(order.id, order.key, order.attempts, order.deadline_at, run.due_ns)
 
 
 def _on_clock(at_s: float, now_ns: int) -> int:

@@ -16,8 +16,7 @@ from tests.worker.test_delivery import Message
 from greenlane._native import Upstreams
 from greenlane_work.headers import Death
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import Ended, Leaving, Order, Parked, Received, Running
-from greenlane_work.run import Run
+from greenlane_work.order import Ended, Leaving, Order, Parked, Received, Run, Running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.delivery import Delivery
 from greenlane_work.worker.flow import OrderFlow

@@ -16,8 +16,7 @@ from celery.exceptions import Ignore, Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 
-from greenlane_work.order import Order
-from greenlane_work.run import Done, Run, running
+from greenlane_work.order import Done, Order, Run, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.store import State, Store, open_store
 from greenlane_work.worker.adapter import Unpublished, followers_wait, wait_for_the_broker

@@ -10,8 +10,7 @@ import pytest
 from greenlane._native import Upstreams
 from greenlane_work.keys import key_function
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import DEADLINE, Order, Parked
-from greenlane_work.run import Done
+from greenlane_work.order import DEADLINE, Done, Order, Parked
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.parking import Begins, Parking
 

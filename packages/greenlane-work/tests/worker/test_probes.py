@@ -11,8 +11,7 @@ import pytest
 
 from greenlane._native import Upstreams
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import Order
-from greenlane_work.run import Run
+from greenlane_work.order import Order, Run
 from greenlane_work.worker.owner import do_all
 from greenlane_work.worker.probes import COMMAND, Probes
 

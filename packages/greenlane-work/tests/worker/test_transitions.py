@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Ended, Finished, Leaving, Order, Parked, Received, Running, State
-from greenlane_work.run import Done, Run
+from greenlane_work.order import Done, Ended, Finished, Leaving, Order, Parked, Received, Run, Running, State
 from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker.lifecycle import Do
 from greenlane_work.worker.transitions import TABLE, Context, step

@@ -31,8 +31,7 @@ from celery.states import RETRY, STARTED
 from celery.utils.imports import symbol_by_name
 from celery.worker.state import task_ready, task_reserved
 
-from greenlane_work.order import Ended, Leaving, Order
-from greenlane_work.run import Run, running
+from greenlane_work.order import Ended, Leaving, Order, Run, running
 
 __all__ = [
     "trace", "forgotten", "reserved", "scheduled", "tell", "Revoked", "revoked_elsewhere", "bear_its_absence", "away",

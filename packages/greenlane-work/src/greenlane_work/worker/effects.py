@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from greenlane_work.headers import DUE, Death
 from greenlane_work.keys import checked_reason
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import Order
-from greenlane_work.run import Run
+from greenlane_work.order import Order, Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.adapter import forgotten, reserved, tell
 from greenlane_work.worker.lifecycle import Burial, Confirmation, Copy, Do, Effect, Event, Keep, Place, Start, Written

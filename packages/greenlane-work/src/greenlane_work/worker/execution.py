@@ -18,8 +18,7 @@ from typing import Any, Final
 
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
-from greenlane_work.order import Order
-from greenlane_work.run import Done, Run, running
+from greenlane_work.order import Done, Order, Run, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import adapter
 from greenlane_work.worker.followers import named

@@ -16,8 +16,7 @@ from celery.worker.state import task_ready
 from greenlane._native import Upstreams
 from greenlane_work.headers import RETURNS, count_of
 from greenlane_work.keys import KeyFunction
-from greenlane_work.order import Finished, Order, Parked, Received, Running
-from greenlane_work.run import Run
+from greenlane_work.order import Finished, Order, Parked, Received, Run, Running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker import transitions

@@ -23,7 +23,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane.errors import HostError
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import get_ident, sleep, start_new_thread, threads_are_green
-from greenlane_work.run import Run
+from greenlane_work.order import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Call, Owner, do_all, nothing

@@ -15,7 +15,7 @@ from typing import Any, Final
 from greenlane._native import Recorder
 from greenlane.probes import enqueued
 from greenlane.wiring import process
-from greenlane_work.run import Run
+from greenlane_work.order import Run
 from greenlane_work.settings import WorkSettings
 
 __all__ = ["PermittedJobs", "RecordedJobs"]

@@ -11,9 +11,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane.errors import StoreError
 from greenlane_work.headers import tried_of
 from greenlane_work.keys import store_key
-from greenlane_work.order import Order
+from greenlane_work.order import Done, Order, Run
 from greenlane_work.packing import packed, unpacked
-from greenlane_work.run import Done, Run
 from greenlane_work.store import Answer, Kind, State, Store
 from greenlane_work.worker.outcomes import Dead, waiting
 

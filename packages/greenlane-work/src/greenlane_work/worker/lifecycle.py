@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.run import Run
+from greenlane_work.order import Run
 
 
 class Place(enum.Enum):

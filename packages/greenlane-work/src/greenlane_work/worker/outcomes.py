@@ -10,7 +10,7 @@ from typing import Any, Final
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.run import NotSent
+from greenlane_work.order import NotSent
 
 __all__ = ["Again", "Dead", "causes", "expected", "nothing_sent", "outcome_of", "upstream_retry_after_s", "waiting"]
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from greenlane._native import Upstreams
 from greenlane_work.keys import provider_of
-from greenlane_work.run import Run
+from greenlane_work.order import Run
 from greenlane_work.worker.owner import Owner
 
 __all__ = ["COMMAND", "Probes"]

@@ -27,8 +27,7 @@ from celery.utils.functional import maybe_list
 from celery.worker import state
 from kombu.serialization import loads, prepare_accept_content
 
-from greenlane_work.order import Order
-from greenlane_work.run import Run, running
+from greenlane_work.order import Order, Run, running
 from greenlane_work.worker.adapter import Revoked, away
 
 __all__ = ["TRIED_NS", "Results"]

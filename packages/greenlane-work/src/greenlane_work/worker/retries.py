@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from greenlane_work.limits import UpstreamRule, retries_of_keys
-from greenlane_work.order import Order
-from greenlane_work.run import NotSent
+from greenlane_work.order import NotSent, Order
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.outcomes import causes
 from greenlane_work.worker.totals import Totals

@@ -18,7 +18,7 @@ from celery.utils.saferepr import saferepr
 from greenlane import deadline
 from greenlane._native import Start
 from greenlane_work.keys import provider_of
-from greenlane_work.run import Run, running
+from greenlane_work.order import Run, running
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.adapter import trace
 from greenlane_work.worker.jobs import RecordedJobs

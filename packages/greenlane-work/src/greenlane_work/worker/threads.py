@@ -22,7 +22,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane.hosts.pool import Pool as Threads
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import allocate_lock, poll, start_new_thread
-from greenlane_work.run import Run
+from greenlane_work.order import Run
 from greenlane_work.worker.owner import Call, do_all, nothing
 from greenlane_work.worker.runs import Serve
 

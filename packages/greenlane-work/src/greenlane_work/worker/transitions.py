@@ -20,8 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from greenlane_work.order import ENDED, Finished, Leaving, Parked, Received, Running, State
-from greenlane_work.run import Done
+from greenlane_work.order import ENDED, Done, Finished, Leaving, Parked, Received, Running, State
 from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker.lifecycle import Do, Effect, Keep
 

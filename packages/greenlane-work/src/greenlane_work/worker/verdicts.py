@@ -9,8 +9,7 @@ from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
 from celery.exceptions import Ignore, Reject, Retry, TimeLimitExceeded
 
 from greenlane_work.limits import CallOutcome
-from greenlane_work.order import Order
-from greenlane_work.run import Run
+from greenlane_work.order import Order, Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker import lifecycle as life
 from greenlane_work.worker.adapter import away
