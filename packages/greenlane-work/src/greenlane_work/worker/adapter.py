@@ -151,11 +151,24 @@ def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Ca
 
 def bear_its_absence(backend: Any) -> None:
     """Let an order's run bear that this class of result backends takes no state. Idempotent."""
-    store_result, mark_as_done, mark_as_failure = backend.store_result, backend.mark_as_done, backend.mark_as_failure
-    if hasattr(mark_as_done, _REPLACED):
+    if hasattr(backend.mark_as_done, _REPLACED):
         return
+    _replace(backend, "mark_as_done", _marks_as_done)
+    _replace(backend, "mark_as_failure", _marks_as_failure)
+    if not issubclass(backend, DisabledBackend):  # It writes nothing.
+        _replace(backend, "store_result", _stores_result)
 
-    @functools.wraps(store_result)
+
+def _replace(holder: Any, name: str, make: Callable[[Any], Any]) -> None:
+    """Put what is made of a function in its place, once."""
+    original = getattr(holder, name)
+    if not hasattr(original, _REPLACED):
+        replaced = functools.wraps(original)(make(original))
+        setattr(replaced, _REPLACED, True)
+        setattr(holder, name, replaced)
+
+
+def _stores_result(store_result: Any) -> Any:
     def stores(self: Any, task_id: str, result: Any, state: str, *args: Any, **options: Any) -> Any:
         run = _run(task_id)
         if state not in _PASSING or run is None:
@@ -168,7 +181,10 @@ def bear_its_absence(backend: Any) -> None:
             _log.warning("the state %s of the task %s could not be written down: %r", state, task_id, error)
             return result
 
-    @functools.wraps(mark_as_done)
+    return stores
+
+
+def _marks_as_done(mark_as_done: Any) -> Any:
     def does(self: Any, task_id: str, *args: Any, **options: Any) -> Any:
         run = _run(task_id)
         if run is None:
@@ -179,7 +195,10 @@ def bear_its_absence(backend: Any) -> None:
         run.result_written = not run.abandoned
         return done
 
-    @functools.wraps(mark_as_failure)
+    return does
+
+
+def _marks_as_failure(mark_as_failure: Any) -> Any:
     def fails(self: Any, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
         run = _run(task_id)
         if run is None:
@@ -196,10 +215,7 @@ def bear_its_absence(backend: Any) -> None:
                 run.failure_written = False
                 _log.warning("the failure of the task %s could not be written down: %r", task_id, error)
 
-    setattr(does, _REPLACED, True)
-    backend.mark_as_done, backend.mark_as_failure = does, fails
-    if not issubclass(backend, DisabledBackend):  # It writes nothing.
-        backend.store_result = stores
+    return fails
 
 
 def _run(task_id: str) -> Run | None:
@@ -270,31 +286,29 @@ def followers_wait(app: Any, sleep: Callable[[float], object] = time.sleep) -> N
 
     However often it is published, it has one id: the store lets it be called once. A hard limit ends the wait.
     """
-    original = app.send_task
-    if hasattr(original, _REPLACED):
-        return
 
-    @functools.wraps(original)
-    def send_task(name: str, *args: Any, **options: Any) -> Any:
-        run = running.get()
-        if run is None or not run.over:
-            return original(name, *args, **options)
-        told = False
-        if len(args) < _TASK_ID:
-            options["task_id"] = options.get("task_id") or str(uuid.uuid4())
-        while True:
-            try:
+    def waits(original: Any) -> Any:
+        def send_task(name: str, *args: Any, **options: Any) -> Any:
+            run = running.get()
+            if run is None or not run.over:
                 return original(name, *args, **options)
-            except Exception as error:
-                if run.abandoned or not away(app, error):
-                    raise
-                if not told:
-                    told = True
-                    _log.warning("order %s waits for the broker to take what follows it: %r", run.order.id, error)
-            sleep(_PAUSE_S)
+            told = False
+            if len(args) < _TASK_ID:
+                options["task_id"] = options.get("task_id") or str(uuid.uuid4())
+            while True:
+                try:
+                    return original(name, *args, **options)
+                except Exception as error:
+                    if run.abandoned or not away(app, error):
+                        raise
+                    if not told:
+                        told = True
+                        _log.warning("order %s waits for the broker to take what follows it: %r", run.order.id, error)
+                sleep(_PAUSE_S)
 
-    setattr(send_task, _REPLACED, True)
-    app.send_task = send_task
+        return send_task
+
+    _replace(app, "send_task", waits)
 
 
 def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None:
@@ -303,25 +317,24 @@ def chords_fire(app: Any, sleep: Callable[[float], object] = time.sleep) -> None
     From 5.7 on the worker that counts the last member claims the body, for some 20 s, and then publishes it. Where it
     is killed between the two, its order comes again before that time is over, and Celery leaves the body to the dead.
     """
-    backend = type(app.backend)
-    original: Any = getattr(backend, "on_chord_part_return", None)
-    if not hasattr(backend, "_chord_part_return_script") or hasattr(original, _REPLACED):
+    if not hasattr(type(app.backend), "_chord_part_return_script"):
         return
 
-    @functools.wraps(original)
-    def on_chord_part_return(self: Any, request: Any, state: Any, result: Any, **options: Any) -> None:
-        run, waited = running.get(), False
-        while True:
-            original(self, request, state, result, **options)
-            if run is None or not run.order.may_be_repeated or not request.group:
-                return
-            claim = self.client.get(self.get_key_for_group(request.group, ".c"))
-            if claim in (b"done", "done") or (claim is None and not waited):
-                return
-            # Somebody has it; or had it until this moment, and then it may be ours now.
-            waited = claim is not None
-            if waited:
-                sleep(_PAUSE_S)
+    def waits(original: Any) -> Any:
+        def on_chord_part_return(self: Any, request: Any, state: Any, result: Any, **options: Any) -> None:
+            run, waited = running.get(), False
+            while True:
+                original(self, request, state, result, **options)
+                if run is None or not run.order.may_be_repeated or not request.group:
+                    return
+                claim = self.client.get(self.get_key_for_group(request.group, ".c"))
+                if claim in (b"done", "done") or (claim is None and not waited):
+                    return
+                # Somebody has it; or had it until this moment, and then it may be ours now.
+                waited = claim is not None
+                if waited:
+                    sleep(_PAUSE_S)
 
-    setattr(on_chord_part_return, _REPLACED, True)
-    backend.on_chord_part_return = on_chord_part_return
+        return on_chord_part_return
+
+    _replace(type(app.backend), "on_chord_part_return", waits)
