@@ -202,6 +202,17 @@ def test_a_copy_does_not_begin_before_the_acknowledgement_of_its_original_is_sen
     assert isinstance(copy.state, Parked)
 
 
+def test_a_copy_that_the_broker_has_back_by_then_is_not_taken_over() -> None:
+    desk = Desk()
+    desk.flow.apply(desk.order(), Recount())
+    copy = desk.order()
+    desk.arrive(copy)  # held back
+    desk.confirm()
+    desk.line.lost()
+    desk.owner.run()
+    assert len(desk.flow.parked) == 0
+
+
 def test_a_dead_letter_of_an_order_past_its_deadline_is_no_copy_that_counts() -> None:
     desk = Desk()
     desk.flow.apply(desk.order(), Burial("deadline", "too late"))
