@@ -246,4 +246,4 @@ class Effects:
 
     def _take_over(self, order: Order) -> None:
         # In the next turn: begun before the other one's acknowledgement is sent, it could end this worker with both.
-        self._owner.post(lambda: order.delivery.stale or self._admit(order))
+        self._owner.post_behind(lambda: order.delivery.stale or self._admit(order))

@@ -109,6 +109,7 @@ class GreenOwner:
         self._gevent: Any = gevent
         self._thread = get_ident()
         self._posted: deque[Call] = deque()
+        self._behind: list[Call] = []
         self.together: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
         self.after: Call = nothing
         self._work = Event()
@@ -125,6 +126,11 @@ class GreenOwner:
             self._work.set()
         else:
             self._watcher.send()
+
+    def post_behind(self, call: Call) -> None:
+        """See Owner."""
+        self._behind.append(call)
+        self.wake()
 
     def wake(self) -> None:
         """See Owner."""
@@ -150,6 +156,9 @@ class GreenOwner:
             self._work.clear()
             with self.together():
                 do_all(self._posted, self.after)
+            behind, self._behind = self._behind, []
+            for call in behind:
+                self.post(call)
             self._turned.set()
 
 

@@ -33,6 +33,9 @@ class Owner(Protocol):
     def post(self, call: Call) -> None:
         """From any thread: let the owner do it soon. Never blocks."""
 
+    def post_behind(self, call: Call) -> None:
+        """Of the owner alone: do it in the next turn, when all that this one has to say to the broker is sent."""
+
     def wake(self) -> None:
         """From any thread and from a signal's function: let the owner's loop turn."""
 
@@ -44,14 +47,13 @@ class Owner(Protocol):
 
 
 def do_all(posted: deque[Call], after: Call | None = None) -> None:
-    """Do what was posted, and `after` if that was anything. A call that fails does not stop the others.
-
-    What is posted meanwhile waits for the next turn, when all that this one has to say to the broker is sent.
-    """
-    calls = [posted.popleft() for _ in range(len(posted))]
-    if calls and after is not None:
-        calls.append(after)
-    for call in calls:
+    """Do what was posted, and `after` if that was anything. A call that fails does not stop the others."""
+    waiting = after if posted else None
+    while posted or waiting is not None:
+        if posted:
+            call = posted.popleft()
+        elif waiting is not None:
+            call, waiting = waiting, None
         try:
             call()
         except Exception:

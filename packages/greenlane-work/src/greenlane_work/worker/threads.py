@@ -38,6 +38,7 @@ class ThreadOwner:
 
     def __init__(self) -> None:
         self._posted: deque[Call] = deque()
+        self._behind: list[Call] = []
         self._event: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._told = False
         self.together: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
@@ -59,6 +60,11 @@ class ThreadOwner:
             self._told = True
             self.wake()
 
+    def post_behind(self, call: Call) -> None:
+        """See Owner."""
+        self._behind.append(call)
+        self.wake()
+
     def wake(self) -> None:
         """See Owner."""
         os.eventfd_write(self._event, 1)
@@ -71,6 +77,9 @@ class ThreadOwner:
         self._told = False
         with self.together():
             do_all(self._posted, self.after)
+        behind, self._behind = self._behind, []
+        for call in behind:
+            self.post(call)
 
     def ring(self, at_ns: int, call: Call) -> None:
         """See Owner. One of our threads waits: the loop's own timers stop while the broker is away."""
