@@ -235,8 +235,8 @@ def test_orders_that_wait_for_their_time_are_scheduled_and_those_of_a_rate_limit
         for result in later:
             result.revoke()
         # Twenty a second, and only a few have room to wait here: the others do not keep this one from being received.
-        limited = [shop.limited.delay(name) for name in orders(40, "limited")]
         began = time.monotonic()
+        limited = [shop.limited.delay(name) for name in orders(40, "limited")]
         assert shop.send.delay("beside").get(timeout=10) == "sent beside"
         assert [result.get(timeout=30) for result in limited] == [None] * 40
         assert time.monotonic() - began > 39 / 20 - 0.5
