@@ -56,7 +56,7 @@ KINDS: Final = (
 _APP: Final = "bench.tasks_program:app"
 _CELERY: Final = ("-Q", QUEUE, "-l", "WARNING", "--without-gossip")
 #: No progress for so long, though something is open: it is stuck. Longer than Redis takes to give an order back, and
-#: than a breaker stays open (`task_open_most_s` and a fifth): on a busy machine whole merchants wait behind one.
+#: than a breaker stays open (a minute and a fifth): on a busy machine whole merchants wait behind one.
 _PATIENCE_S: Final = 100.0
 _QUIET_S: Final = 1.0
 _END_S: Final = 15.0
@@ -184,7 +184,7 @@ def command(contender: str, name: str, broker: str, store: Path) -> list[str]:
         return [*celery, "-n", f"{name}@%h", *_CELERY]
     greenlane = [sys.executable, "-c", "import sys; from greenlane.cli.main import main; sys.exit(main())", "celery"]
     options = ["--slots", str(SLOTS), "--key", "kwargs.merchant", "--task-store", f"sqlite:///{store}"]
-    options += ["--task-store-lease-s", "5", "--task-return-s", "1", "--task-retry-s", "1", "--task-retry-most-s", "2"]
+    options += ["--task-store-lease-s", "5", "--task-return-s", "1", "--task-retry-s", "0.1"]
     options += ["--task-attempts", "10", "--task-shutdown-s", "10"]
     if broker == "redis":  # an order stays in a worker for less than the visibility timeout
         options += ["--task-parked-most-s", "2", "--task-shutdown-s", "4"]

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from greenlane_work.order import ATTEMPTS, DEADLINE, HISTORY, ORDER, RETURNS, Order, current, running
+from greenlane_work.order import ATTEMPTS, DEADLINE, HISTORY, ORDER, RETURNS, Order, Run, current, running
 
 
 def order() -> Order:
@@ -68,7 +68,7 @@ def test_a_task_sees_its_own_order_only_while_it_runs() -> None:
     assert current() is None
     mine = order()
     mine.attempts = 3
-    token = running.set(mine)
+    token = running.set(Run(mine))
     seen = current()
     running.reset(token)
     assert seen is not None

@@ -19,7 +19,8 @@ from typing import Any, Final
 
 from greenlane.errors import OrderWaits, StoreError
 from greenlane_work.keys import fitted_key
-from greenlane_work.order import NotSent, packed, unpacked
+from greenlane_work.order import NotSent
+from greenlane_work.packing import packed, unpacked
 from greenlane_work.store import Answer, State, Store
 
 __all__ = ["once"]

@@ -15,25 +15,9 @@ if TYPE_CHECKING:
     from greenlane_work.store.record import Record
 
 __all__ = [
-    "ATTEMPTS",
-    "DEAD",
-    "DELIVERIES",
-    "DOUBT",
-    "DUE",
-    "EARLIER",
-    "HISTORY",
-    "LATER",
-    "NOT_BEFORE",
-    "ORDER",
-    "RETURNS",
-    "Death",
-    "Tried",
-    "count_of",
-    "dead_queue",
-    "history_of",
-    "revived",
-    "tried_of",
-]
+    "ATTEMPTS", "DEAD", "DELIVERIES", "DOUBT", "DUE", "EARLIER", "HISTORY", "LATER", "NOT_BEFORE", "ORDER", "RETURNS",
+    "Death", "Tried", "count_of", "dead_queue", "history_of", "revived", "tried_of",
+]  # fmt: skip
 
 ORDER: Final = "greenlane-order"
 ATTEMPTS: Final = "greenlane-attempts"

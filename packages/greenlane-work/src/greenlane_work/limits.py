@@ -108,13 +108,13 @@ class UpstreamRule:
             parked_most_ns=round(settings.task_parked_most_s * _NS_PER_S),
             all_parked_most=settings.parked_most,
             all_parked_most_bytes=_PARKED_MOST_BYTES,
-            failure_rate=settings.task_failure_frac if keyed else 0.0,
-            slow_call_rate=settings.task_slow_frac if keyed else 0.0,
+            failure_rate=cls.failure_rate if keyed else 0.0,
+            slow_call_rate=cls.slow_call_rate if keyed else 0.0,
             slow_call_ns=round(settings.task_slow_ms * _NS_PER_MS),
             window=settings.task_breaker_calls,
             least_calls=max(settings.task_breaker_calls // 2, 1),
             open_ns=round(settings.task_open_s * _NS_PER_S),
-            open_most_ns=round(max(settings.task_open_most_s, settings.task_open_s) * _NS_PER_S),
+            open_most_ns=max(cls.open_most_ns, round(settings.task_open_s * _NS_PER_S)),
         )
 
     @classmethod
@@ -135,17 +135,16 @@ class UpstreamRule:
     def of_keys(cls, settings: WorkSettings) -> dict[str, UpstreamRule]:
         """Translate `task_rules`: the keys that have a rule of their own, for `_native.Upstreams.set`."""
         general = cls.of(settings)
-        rules = {key: _words(words) for key, words in settings.task_rules.items()}
-        for rule in rules.values():
-            rule.pop(_RETRIES, None)
-            rule.pop(_SHARED, None)
-        return {key: dataclasses.replace(general, **rule) for key, rule in rules.items()}
+        others = (_RETRIES, _SHARED)
+        return {
+            key: dataclasses.replace(general, **{name: value for name, value in rule.items() if name not in others})
+            for key, rule in _rules(settings).items()
+        }
 
 
 def retries_of_keys(settings: WorkSettings) -> dict[str, int]:
     """Give the retries of keys whose rule says how many: those of orders whose task raised."""
-    rules = {key: _words(words) for key, words in settings.task_rules.items()}
-    return {key: rule[_RETRIES] for key, rule in rules.items() if _RETRIES in rule}
+    return {key: rule[_RETRIES] for key, rule in _rules(settings).items() if _RETRIES in rule}
 
 
 def shared_limits(settings: WorkSettings) -> Callable[[str], int] | None:
@@ -154,8 +153,7 @@ def shared_limits(settings: WorkSettings) -> Callable[[str], int] | None:
     Raises:
         SettingsError: there is one, and no store to share it through.
     """
-    rules = {key: _words(words) for key, words in settings.task_rules.items()}
-    single = {key: rule[_SHARED] for key, rule in rules.items() if _SHARED in rule}
+    single = {key: rule[_SHARED] for key, rule in _rules(settings).items() if _SHARED in rule}
     general = settings.task_shared_limit if settings.task_key else 0
     if not general and not any(single.values()):
         return None
@@ -165,6 +163,10 @@ def shared_limits(settings: WorkSettings) -> Callable[[str], int] | None:
     return lambda key: single.get(key, general)
 
 
-def _words(words: str) -> dict[str, Any]:
-    pairs = (word.split(":") for word in words.split())
-    return {name: float(value) if name == "most_frac" else int(value) for name, value in pairs}
+def _rules(settings: WorkSettings) -> dict[str, dict[str, Any]]:
+    """By key, the words of `task_rules` with their numbers."""
+    pairs = {key: [word.split(":") for word in words.split()] for key, words in settings.task_rules.items()}
+    return {
+        key: {name: float(value) if name == "most_frac" else int(value) for name, value in each}
+        for key, each in pairs.items()
+    }

@@ -1,13 +1,10 @@
-"""One order in a worker: what the message says of it, and how far it has come here."""
+"""One order in a worker: what its message says, and its state."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import enum
 import json
 import os
-import pickle
 import platform
 import time
 from collections.abc import Mapping
@@ -30,41 +27,23 @@ from greenlane_work.headers import (
 )
 
 __all__ = [
-    # headers of a message
-    "ATTEMPTS",
-    "DEADLINE",
-    "DELIVERIES",
-    "HISTORY",
-    "ORDER",
-    "RETURNS",
-    # an order
-    "Identity",
-    "Order",
-    "Stage",
-    "running",
-    "given_up",
-    "run_generation",
-    # its result
-    "packed",
-    "unpacked",
-    # for tasks
-    "Current",
-    "NotSent",
-    "current",
-]
+    "ATTEMPTS", "DEADLINE", "DELIVERIES", "ENDED", "HISTORY", "ORDER", "RECEIVED", "RETURNS",
+    "Current", "Done", "Ended", "Finished", "Identity", "Leaving", "NotSent", "Order", "Parked", "Received",
+    "Run", "Running", "State", "current", "running",
+]  # fmt: skip
 
 #: Header of a message: when the order is due, seconds since 1970. Beside it stand the business's name of the order, how
 #: often it was begun, how often it was handed back for want of room, and what happened to it.
 DEADLINE: Final = "greenlane-deadline"
 
 
+#: What `Order.read` looks for; most messages have none of it.
+_READ: Final = frozenset({ATTEMPTS, EARLIER, RETURNS, DELIVERIES, DOUBT, DEADLINE, NOT_BEFORE, HISTORY})
 #: An order's history keeps this many entries, the newest, so that a message does not grow without bound.
 _HISTORY_MOST: Final = 16
 _REASON_CHARACTERS: Final = 500
 
 
-#: A pickle begins so, and no JSON does.
-_PICKLE: Final = b"\x80"
 #: No date is so far away: milliseconds, infinity. The year 2286; in nanoseconds it still fits 64 bits.
 _NO_TIME_S: Final = 1e10
 
@@ -76,20 +55,76 @@ class NotSent(Exception):
     """Raise it in a task to say that nothing of this attempt has reached the upstream."""
 
 
-class Stage(enum.Enum):
-    """Where an order is in this worker."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Done:
+    """An order's call has ended well; its result, or what follows it, may still have to be written and published."""
 
-    #: Waits for a place at its key, or for the time of its next attempt; holds no thread.
-    PARKED = "parked"
-    RUNNING = "running"
-    #: A copy is on its way to the broker; the original is acknowledged once the broker has confirmed it.
-    LEAVING = "leaving"
-    ENDED = "ended"
+    result: Any
+    #: What the store has to be told it by; "" = the store knows, or there is none.
+    token: str = ""
+    #: How often what follows it, or its result, could not be published or written.
+    writings: int = 0
+    #: What follows it was published: only its result is to be written.
+    followed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Received:
+    """It was read from its message; nothing is decided. It may be a second delivery of an order that is here."""
+
+    #: When it may begin, monotonic ns; 0 = now.
+    from_ns: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Parked:
+    """It waits for a place at its key, or for a time; it holds no thread."""
+
+    #: When its next attempt may begin, monotonic ns; 0 = now.
+    from_ns: int = 0
+    #: None = it is still to be called.
+    done: Done | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Running:
+    """One attempt is made, or the store is being asked for it."""
+
+    run: Run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finished:
+    """The attempt is over, and the store knows; its place is free."""
+
+    run: Run
+    #: What it says of the order: see `worker.verdicts`.
+    outcome: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Leaving:
+    """Its end is being written down, or its copy is on its way. The broker still has the original."""
+
+    #: The copy that follows, or is on its way: see `worker.transitions.Copy`. None = it is acknowledged next.
+    copy: Any = None
+    #: The result backend has not written its end down yet.
+    unwritten: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """The broker has it back, or knows that it is done with."""
+
+
+State = Received | Parked | Running | Finished | Leaving | Ended
+RECEIVED: Final = Received()
+ENDED: Final = Ended()
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Order:
-    """One order. Written by the owner of the channel only, except what is marked.
+    """One order: what its message says, and its state. Only the owner of the channel writes it, except its counts.
 
     Args:
         number: unique in the process.
@@ -102,7 +137,8 @@ class Order:
     key: str
     name: str
     size: int
-    stage: Stage = Stage.PARKED
+    # See `worker.transitions`, which alone says what follows.
+    state: State = RECEIVED
     # The message's identity: the same again is the same delivery, after a lost connection or from a second copy.
     identity: Identity = ("", "", 0, 0)
     # The same and the counts that its headers had: a copy of the message has one more of something.
@@ -112,14 +148,18 @@ class Order:
     # The host's: what it runs, and how it reports to the broker.
     request: Any = None
     delivery: Any = None
+    # Further deliveries of the same message.
+    copies: list[Order] = dataclasses.field(default_factory=list)
+    # When it could begin at first, and when this process received it, monotonic.
+    arrival_ns: int = 0
+    received_ns: int = 0
+    # Seconds since 1970; 0 = none. Celery's `expires`: not begun after it.
+    deadline_at: float = 0.0
+    expires_at: float = 0.0
+
+    # What a copy says of it; a run writes these, too.
     # An earlier attempt may have had its effect.
     in_doubt: bool = False
-    # Whose breakers the running attempt is a probe of: its key's, its provider's (with a slash behind).
-    probes: list[str] = dataclasses.field(default_factory=list)
-    # How its provider let it through, where keys have one; None = it has not yet.
-    passed: Any = None
-    # Further deliveries of the same message.
-    copies: list[Any] = dataclasses.field(default_factory=list)
     # Begun so far, here and elsewhere.
     attempts: int = 0
     returns: int = 0
@@ -127,68 +167,34 @@ class Order:
     # Begun before it was a dead letter and sent again: the store counts on, the bound does not.
     earlier: int = 0
     history: tuple[Tried, ...] = ()
-    # When the latest attempt began, seconds since 1970; 0 = not begun here.
-    began_s: float = 0.0
-    # Of the store, for the latest attempt; "" = there is none.
-    token: str = ""
-    # What the store said to the next run, which takes it out: one entry at most.
-    answers: list[Any] = dataclasses.field(default_factory=list)
-    # What the store is to be told of the call when the run has ended: `Kind`, and what goes with it. Written by the
-    # run.
-    untold: tuple[Any, dict[str, Any]] | None = None
-    # How often in a row the store said that it runs elsewhere.
-    waits: int = 0
-    # Seconds since 1970; 0 = none.
-    deadline_at: float = 0.0
-    # Celery's `expires`: not begun after it. Seconds since 1970; 0 = none.
-    expires_at: float = 0.0
     # From when its next attempt may begin, wherever that is. Seconds since 1970; 0 = none.
     not_before_at: float = 0.0
-    # Monotonic; `due_ns`: when the running attempt is to end, 0 = no limit.
-    arrival_ns: int = 0
-    # When this process received it, monotonic.
-    received_ns: int = 0
-    due_ns: int = 0
-    not_before_ns: int = 0
-    # When the running attempt left the parked ones, monotonic, and what had kept it there: (what, ns).
-    begun_ns: int = 0
-    held: tuple[tuple[str, int], ...] = ()
-    # Counts this order's runs in this process: what an abandoned one says later is not heard.
-    generation: int = 0
-    # Whatever interrupts a run needs: set by the run, under `guard`; None = nothing runs.
-    runner: Any = None
-    guard: Any = None
-    timers: list[Any] = dataclasses.field(default_factory=list)
-    # (result, token that the store has not been told of yet) of the task's function once it has ended well: what
-    # follows it (the next of a chain) may still fail.
-    kept: tuple[Any, str] | None = None
-    # How often what follows it, or its result, could not be published or written.
-    writings: int = 0
-    # What follows it was published: only its result is to be written.
-    followed: bool = False
-    # And so was its result: what the run does now are its task's hooks and receivers of signals. Written by the run.
-    result_written: bool = False
-    # The task's function has ended: what is published in its run now follows it. Written by the run.
-    over: bool = False
-    # Its next attempt was published by the task itself (`self.retry`). Written by the run.
-    retried: bool = False
-    # What its run's call has raised; None = it has not. Written by the run.
-    raised: BaseException | None = None
-    # Held while its run writes its failure down; taken again where one class of backends calls another's method.
-    writing: Any = dataclasses.field(default_factory=RLock)
-    # Its run has written its failure down; False = it could not, None = it did not come so far. Written by the run.
-    failure_written: bool | None = None
-    # Why the run was cut off; "" = it was not.
-    late: str = ""
-    # Its soft limit came when it had no thread yet: there was nothing to raise it in.
-    late_unbegun: bool = False
+    # When the latest attempt began, seconds since 1970; 0 = not begun here.
+    began_s: float = 0.0
+    # Runs in this process, and how often in a row the store said that it runs elsewhere.
+    runs: int = 0
+    waits: int = 0
 
     def __post_init__(self) -> None:
         """Until more is known of the message, the order's name is its identity."""
         self.identity = (self.name, self.id, 0, 0)
 
+    @property
+    def run(self) -> Run | None:
+        """The attempt that is being made."""
+        return self.state.run if isinstance(self.state, Running) else None
+
+    @property
+    def done(self) -> Done | None:
+        """Its call has ended well. None = it has not, or the order is elsewhere by now."""
+        if isinstance(self.state, Running | Finished):
+            return self.state.run.done
+        return self.state.done if isinstance(self.state, Parked) else None
+
     def read(self, headers: Mapping[str, Any]) -> None:
         """Take over what the message's headers say; what they say wrongly counts as not said."""
+        if _READ.isdisjoint(headers):
+            return
         self.attempts = count_of(headers.get(ATTEMPTS))
         self.earlier = count_of(headers.get(EARLIER))
         self.returns = count_of(headers.get(RETURNS))
@@ -237,7 +243,54 @@ class Order:
 
     def begins_until_ns(self, now_ns: int) -> int:
         """Until when it may begin, on the same clock: its deadline or Celery's `expires`; 0 = for ever."""
-        return min(filter(None, (_on_clock(self.deadline_at, now_ns), _on_clock(self.expires_at, now_ns))), default=0)
+        at_s = min(filter(None, (self.deadline_at, self.expires_at)), default=0.0)
+        return _on_clock(at_s, now_ns) if at_s else 0
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Run:
+    """One attempt at an order, and what has become of it. One that was given up may go on: nothing it says is heard."""
+
+    order: Order
+    #: The owner has given it up, at its hard limit.
+    abandoned: bool = False
+
+    # Set before it begins.
+    # Monotonic; `due_ns`: when it is to end, 0 = no limit.
+    due_ns: int = 0
+    begun_ns: int = 0
+    # What had kept the order since it could begin: (what, ns).
+    held: tuple[tuple[str, int], ...] = ()
+    # Whose breakers it is a probe of: its key's, its provider's (with a slash behind).
+    probes: tuple[str, ...] = ()
+    timers: list[Any] = dataclasses.field(default_factory=list)
+    # Whatever interrupts it needs: its thread or greenlet, set under `guard`; None = nothing runs.
+    runner: Any = None
+    guard: Any = None
+
+    # Of the store: what it answered before the run, until the run takes that out, and the attempt's token; "" = none.
+    answer: Any = None
+    token: str = ""
+    # What it is to be told when the run has ended: `Kind`, and what goes with it. Written by the run, as all below.
+    untold: tuple[Any, dict[str, Any]] | None = None
+    # The task's function has ended well: what follows it (the next of a chain) may still fail.
+    done: Done | None = None
+    # The task's function has ended: what is published now follows it.
+    over: bool = False
+    # The next attempt was published by the task itself (`self.retry`).
+    retried: bool = False
+    # What the call has raised; None = it has not.
+    raised: BaseException | None = None
+    # Why it was cut off; "" = it was not. By the owner.
+    late: str = ""
+    # Its soft limit came when it had no thread yet: there was nothing to raise it in.
+    late_unbegun: bool = False
+    # Its result is written: what it does now are its task's hooks and receivers of signals.
+    result_written: bool = False
+    # It has written its failure down; False = it could not, None = it did not come so far.
+    failure_written: bool | None = None
+    # Held while it does; taken again where one class of backends calls another's method.
+    writing: Any = dataclasses.field(default_factory=RLock)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,20 +317,16 @@ class Current:
         return max(0.0, (self.due_ns - time.monotonic_ns()) / 1e9) if self.due_ns else None
 
 
-running: ContextVar[Order | None] = ContextVar("greenlane_order", default=None)
-#: Which of its order's runs this is: another one than `Order.generation` was given up.
-run_generation: ContextVar[int] = ContextVar("greenlane_generation", default=0)
-
-
-def given_up(order: Order) -> bool:
-    """Whether the run that asks is one of this order's that was given up: another one may have begun."""
-    return order.generation != run_generation.get()
+running: ContextVar[Run | None] = ContextVar("greenlane_run", default=None)
 
 
 def current() -> Current | None:
     """Give the order that this task works on; None outside of a task that Greenlane's worker runs."""
-    order = running.get()
-    return None if order is None else Current(order.id, order.key, order.attempts, order.deadline_at, order.due_ns)
+    run = running.get()
+    if run is None:
+        return None
+    order = run.order
+    return Current(order.id, order.key, order.attempts, order.deadline_at, run.due_ns)
 
 
 def _on_clock(at_s: float, now_ns: int) -> int:
@@ -290,34 +339,3 @@ def _moment(said: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         return 0.0
     return at_s if abs(at_s) < _NO_TIME_S else 0.0
-
-
-def packed(result: object, *, pickled: bool = False) -> bytes:
-    """Give an order's result as the store keeps it: JSON, with dates, decimals and UUIDs as Celery writes them.
-
-    Args:
-        result: of the task's function.
-        pickled: where JSON cannot say it, pickle may: for apps whose results are pickled anyway.
-
-    b"" for one that cannot be written: it is done all the same.
-    """
-    from kombu.utils.json import dumps
-
-    try:
-        return bytes(dumps(result, separators=(",", ":")).encode())
-    except Exception:  # the call is made, whatever its result says when it is written down
-        with contextlib.suppress(Exception):
-            return pickle.dumps(result, pickle.HIGHEST_PROTOCOL) if pickled else b""
-        return b""
-
-
-def unpacked(kept: bytes, *, pickled: bool = False) -> Any:
-    """Give the result of these bytes; None where none was kept, or something else by somebody else's `Store.done`."""
-    from kombu.utils.json import loads
-
-    try:
-        if kept.startswith(_PICKLE):
-            return pickle.loads(kept) if pickled else None
-        return loads(kept) if kept else None
-    except Exception:
-        return None

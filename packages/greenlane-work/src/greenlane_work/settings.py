@@ -66,12 +66,8 @@ class WorkSettings(Settings):
         unit="s", low=1, high=3600, reason="Longer than a living process pauses; short enough to wait for.",
     )  # fmt: skip
     task_store_keep_s: float = declare(
-        604_800.0, "How long the store remembers an order that is done, or had no effect.",
+        604_800.0, "How long the store remembers an order; one with an unknown end for 90 days at least.",
         unit="s", low=60, high=315_360_000, reason="7 days: longer than a broker should hold an order.",
-    )  # fmt: skip
-    task_store_keep_unknown_s: float = declare(
-        7_776_000.0, "How long the store remembers an order with an unknown end.",
-        unit="s", low=60, high=315_360_000, reason="90 days: an operator should look at such orders first.",
     )  # fmt: skip
     task_result_kb: float = declare(
         64.0, "Size up to which the store keeps an order's result, for what follows the order after a death; 0 = none.",
@@ -90,12 +86,8 @@ class WorkSettings(Settings):
         low=1, high=100_000, reason="Each restart of a worker counts as one. RabbitMQ 4 drops a message after 20.",
     )  # fmt: skip
     task_retry_s: float = declare(
-        1.0, "Longest wait before the second attempt, doubled for each further one; the wait is random from 0.",
+        1.0, "Longest wait before the second attempt, random from 0; doubled for each further one, up to 60 times.",
         unit="s", low=0.001, high=3600, reason="Arbitrary; after a reset connection a quick second try is worth it.",
-    )  # fmt: skip
-    task_retry_most_s: float = declare(
-        60.0, "Upper bound of that wait.",
-        unit="s", low=0.001, high=1200, reason="The order is unacknowledged meanwhile, and RabbitMQ allows 30 minutes.",
     )  # fmt: skip
     task_soft_limit_s: float = declare(
         0.0, "Soft time limit of tasks that have none: SoftTimeLimitExceeded is raised in them; 0 = none.",
@@ -134,14 +126,6 @@ class WorkSettings(Settings):
         "these.",
         pattern=_TASK_RULE, reason="One rule for all keys, unless you know more about one of them.",
     )  # fmt: skip
-    task_failure_frac: float = declare(
-        0.5, "Share of failed calls at which a key's breaker opens; 0 = never.",
-        unit="frac", low=0, high=1, reason="More calls do not help an upstream that fails every other one.",
-    )  # fmt: skip
-    task_slow_frac: float = declare(
-        0.8, "Share of slow calls at which a key's breaker opens; 0 = never.",
-        unit="frac", low=0, high=1, reason="Some upstreams are slow now and then; nearly always is another state.",
-    )  # fmt: skip
     task_slow_ms: float = declare(
         0.0, "A call is slow if it takes longer than this; 0 = 5 times the key's usual latency (and 110 ms).",
         unit="ms", low=0, high=86_400_000, reason="An upstream that is slow by nature should not be punished.",
@@ -151,12 +135,8 @@ class WorkSettings(Settings):
         low=1, high=64, reason="A second at ten orders a second; a rare key is judged as quickly as a busy one.",
     )  # fmt: skip
     task_open_s: float = declare(
-        5.0, "Time for which a breaker stays open before it probes; doubled while the probes fail.",
+        5.0, "Time for which a breaker stays open before it probes; doubled while the probes fail, up to a minute.",
         unit="s", low=0.001, high=3600, reason="Arbitrary; about the time of an upstream's restart.",
-    )  # fmt: skip
-    task_open_most_s: float = declare(
-        60.0, "Longest time for which a breaker stays open before it probes again.",
-        unit="s", low=0.001, high=3600, reason="A recovered upstream waits at most a fifth longer than this.",
     )  # fmt: skip
     task_return_s: float = declare(
         5.0, "Time for which a returned order waits at the broker; doubled up to four times if it returns again.",
@@ -171,10 +151,6 @@ class WorkSettings(Settings):
         "", "Where a Celery worker serves Prometheus metrics: a port of 127.0.0.1, or host:port; '' = off.",
         pattern=_ADDRESS_OR_OFF, reason="Everybody who reaches it can read it; each worker of a machine needs its "
         "own port.",
-    )  # fmt: skip
-    task_metrics_keys: int = declare(
-        100, "Keys with metrics of their own, the busiest first; the others are `other`. 0 = no key is named.",
-        low=0, high=10_000, reason="A label for each of 100,000 merchants overloads Prometheus and names customers.",
     )  # fmt: skip
     task_reason_characters: int = declare(
         500, "Characters of an exception's text in dead letters, histories and the store; 0 = its type alone.",

@@ -60,7 +60,7 @@ def test_a_store_forgets_by_itself(tmp_path: Path) -> None:
 
 def test_the_settings_say_how_long_results_and_reasons_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "orders.db"
-    settings = WorkSettings(task_store=f"sqlite:///{path}", task_store_keep_s=100.0, task_store_keep_unknown_s=1000.0)
+    settings = WorkSettings(task_store=f"sqlite:///{path}", task_store_keep_s=100.0)
     store = store_of(settings)
     for key in ("done", "failed", "unknown", "young"):
         store.begin(key)
@@ -78,7 +78,7 @@ def test_the_settings_say_how_long_results_and_reasons_are_kept(tmp_path: Path) 
     older(60, "young")
     forget(store)
     assert sorted(key for key, _ in store.find()) == ["unknown", "young"]
-    older(900, "unknown")
+    older(90 * 86_400, "unknown")
     forget(store)
     assert [key for key, _ in store.find()] == ["young"]
     store.close()

@@ -196,7 +196,7 @@ def test_without_a_store_too_an_order_is_asked_about_before_it_is_sent_again(sit
 
 
 def test_the_bug_of_a_task_opens_nobodys_breaker(site: Site) -> None:
-    site.worker("--task-breaker-calls", "4", "--task-open-s", "600", "--task-open-most-s", "600")
+    site.worker("--task-breaker-calls", "4", "--task-open-s", "600")
     with site.app() as shop:
         for number in range(8):
             with pytest.raises(KeyError):
@@ -235,8 +235,8 @@ def test_orders_that_wait_for_their_time_are_scheduled_and_those_of_a_rate_limit
         for result in later:
             result.revoke()
         # Twenty a second, and only a few have room to wait here: the others do not keep this one from being received.
-        limited = [shop.limited.delay(name) for name in orders(40, "limited")]
         began = time.monotonic()
+        limited = [shop.limited.delay(name) for name in orders(40, "limited")]
         assert shop.send.delay("beside").get(timeout=10) == "sent beside"
         assert [result.get(timeout=30) for result in limited] == [None] * 40
         assert time.monotonic() - began > 39 / 20 - 0.5

@@ -16,11 +16,12 @@ from celery.exceptions import Ignore, Reject, Retry
 from kombu.exceptions import EncodeError, OperationalError
 from redis.exceptions import MasterDownError, OutOfMemoryError, ReadOnlyError, ResponseError
 
-from greenlane_work.order import Order, running
+from greenlane_work.order import Done, Order, Run, running
 from greenlane_work.settings import WorkSettings
-from greenlane_work.store import Kind, State, Store, open_store
-from greenlane_work.worker.execution import Again, Execution
-from greenlane_work.worker.own_retry import Unpublished, followers_wait, wait_for_the_broker
+from greenlane_work.store import State, Store, open_store
+from greenlane_work.worker.adapter import Unpublished, followers_wait, wait_for_the_broker
+from greenlane_work.worker.execution import Execution
+from greenlane_work.worker.outcomes import Again
 from greenlane_work.worker.retries import Retrying
 from greenlane_work.worker.totals import Totals
 
@@ -44,18 +45,19 @@ class Task:
 
 
 @pytest.fixture
-def order() -> Iterator[Order]:
-    made = Order(1, id="a", key="k", name="t", size=0)
+def run() -> Iterator[Run]:
+    made = Run(Order(1, id="a", key="k", name="t", size=0))
     token = running.set(made)
     yield made
     running.reset(token)
 
 
-def ordered(task: Any, order: Order, store: Store | None = None) -> Execution:
-    """Let the task run as this order."""
+def ordered(task: Any, run: Run, store: Store | None = None) -> Execution:
+    """Let the task run as this run's order."""
+    order = run.order
     settings = WorkSettings(task_key="args.0")
     retrying = Retrying(settings, Totals(), stored=store is not None)
-    execution = Execution(store, retrying, settings, lambda _order, _error: None)
+    execution = Execution(store, retrying, settings, lambda _order, _error: None, Totals())
     execution.wrap(task)
     task.push_request(id=order.id, called_directly=False, is_eager=False)
     order.name, order.identity = task.name, (task.name, order.id, 0, 0)
@@ -73,7 +75,7 @@ def stores(tmp_path: Path) -> Iterator[tuple[Store, Store]]:
     other.close()
 
 
-@pytest.mark.usefixtures("order")
+@pytest.mark.usefixtures("run")
 def test_it_is_published_when_the_broker_is_back() -> None:
     away = [OperationalError("gone"), BrokenPipeError(errno.EPIPE, "gone"), MessageNacked(), TimeoutError()]
     busy = [ResponseError("BUSY a script runs"), ResponseError("Command # 1 (SET) of pipeline caused error: MISCONF")]
@@ -84,7 +86,7 @@ def test_it_is_published_when_the_broker_is_back() -> None:
     assert len(task.slept) == 9
 
 
-@pytest.mark.usefixtures("order")
+@pytest.mark.usefixtures("run")
 @pytest.mark.parametrize("error", [EncodeError("no JSON"), ResponseError("WRONGTYPE no list, BUSY or not")])
 def test_what_can_never_be_published_is_a_failure_of_the_task(error: Exception) -> None:
     task = Task(error)
@@ -93,7 +95,7 @@ def test_what_can_never_be_published_is_a_failure_of_the_task(error: Exception) 
     assert (len(task.calls), task.slept) == (1, [])
 
 
-@pytest.mark.usefixtures("order")
+@pytest.mark.usefixtures("run")
 def test_a_rejection_of_the_tasks_own_stays_one() -> None:
     task = Task()
 
@@ -131,9 +133,9 @@ class Program:
         return name
 
 
-def test_what_follows_waits_under_one_id(order: Order) -> None:
+def test_what_follows_waits_under_one_id(run: Run) -> None:
     program = Program(OperationalError("gone"), MessageNacked())
-    order.over = True
+    run.over = True
     assert program.send_task("next") == "next"
     assert len(program.slept) == 2
     assert len(program.ids) == 3
@@ -141,19 +143,19 @@ def test_what_follows_waits_under_one_id(order: Order) -> None:
     assert program.ids[0]
 
 
-def test_what_the_task_itself_publishes_does_not_wait(order: Order) -> None:
+def test_what_the_task_itself_publishes_does_not_wait(run: Run) -> None:
     program = Program(OperationalError("gone"))
     with pytest.raises(OperationalError):
         program.send_task("beside")
-    assert (order.over, program.slept) == (False, [])
+    assert (run.over, program.slept) == (False, [])
 
 
-def test_the_wait_ends_where_the_run_was_given_up(order: Order) -> None:
+def test_the_wait_ends_where_the_run_was_given_up(run: Run) -> None:
     program = Program(*[OperationalError("gone")] * 9)
-    order.over = True
+    run.over = True
 
     def given_up(_seconds: float) -> None:
-        order.generation += 1
+        run.abandoned = True
 
     app = Program.__new__(Program)
     app.errors, app.ids = program.errors, []
@@ -163,16 +165,14 @@ def test_the_wait_ends_where_the_run_was_given_up(order: Order) -> None:
     assert len(app.ids) == 2
 
 
-def test_what_can_never_be_published_is_raised(order: Order) -> None:
+def test_what_can_never_be_published_is_raised(run: Run) -> None:
     program = Program(EncodeError("no JSON"))
-    order.over = True
+    run.over = True
     with pytest.raises(EncodeError):
         program.send_task("next")
 
 
-def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(
-    order: Order, stores: tuple[Store, Store]
-) -> None:
+def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(run: Run, stores: tuple[Store, Store]) -> None:
     """It is published before that: the state RETRY could overwrite its result."""
     store, other = stores
 
@@ -180,63 +180,60 @@ def test_the_next_attempt_begins_when_the_result_of_this_one_is_written(
     def retried(_task: object) -> None:
         raise Retry()
 
-    execution = ordered(retried, order, store)
+    execution = ordered(retried, run, store)
     with pytest.raises(Retry):
         retried.run()
     # Celery's tracer writes it now.
     assert other.begin("retried/a").state is State.RUNNING
     told = Event()
-    assert execution.tell(order, lambda error: told.set() if error is None else None)
+    assert execution.ledger is not None
+    assert execution.ledger.tell(run, lambda error: told.set() if error is None else None)
     assert told.wait(20)
     assert other.begin("retried/a").state is State.UNKNOWN
 
 
 @pytest.mark.parametrize("raises", [False, True])
-def test_a_run_that_was_given_up_tells_the_store_itself_and_leaves_the_next_one_its_own(
-    order: Order, stores: tuple[Store, Store], raises: bool
-) -> None:
+def test_a_run_that_was_given_up_tells_the_store_itself(run: Run, stores: tuple[Store, Store], raises: bool) -> None:
     store, other = stores
-    theirs = (Kind.FAILED, {"reason": "of the next run", "token": "another"})
 
     @Task.app.task(name=f"late-{raises}", lazy=False)  # type: ignore[untyped-decorator]
     def late() -> str:
-        order.generation += 1  # the hard limit; the next run has come as far as its end
-        order.kept, order.untold = None, theirs
+        run.abandoned = True  # the hard limit
         if raises:
             raise KeyError
         return "done"
 
-    ordered(late, order, store)
+    ordered(late, run, store)
     with pytest.raises(Ignore):  # Celery writes nothing down, publishes nothing, and does not try again
         late.run()
-    assert (order.untold, order.kept, order.raised, order.over) == (theirs, None, None, False)
+    assert (run.untold, run.raised, run.over) == (None, None, False)
     assert store.close(20)
     assert other.begin(f"late-{raises}/a").state is (State.UNKNOWN if raises else State.DONE)
 
 
-def test_a_run_that_was_given_up_while_it_asked_makes_no_call(order: Order) -> None:
+def test_a_run_that_was_given_up_while_it_asked_makes_no_call(run: Run) -> None:
     def ask() -> None:
-        order.generation += 1  # the hard limit
+        run.abandoned = True  # the hard limit
 
     @Task.app.task(name="asks", lazy=False, ask=ask)  # type: ignore[untyped-decorator]
     def asks() -> None:
         raise AssertionError("it is called")
 
-    ordered(asks, order)
-    order.in_doubt = True
+    ordered(asks, run)
+    run.order.in_doubt = True
     with pytest.raises(Ignore):
         asks.run()
 
 
-def test_a_task_of_a_run_that_was_given_up_publishes_no_next_attempt(order: Order) -> None:
+def test_a_task_of_a_run_that_was_given_up_publishes_no_next_attempt(run: Run) -> None:
     task = Task()
-    order.generation += 1
+    run.abandoned = True
     with pytest.raises(Ignore):
         task.retry("again")
     assert task.calls == []
 
 
-def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order) -> None:
+def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(run: Run) -> None:
     """If that cannot be published, only that is tried again: the order is not buried."""
     asked: list[str] = []
 
@@ -248,23 +245,23 @@ def test_a_call_that_the_upstream_knows_is_kept_for_what_follows_it(order: Order
     def mail(name: str) -> str:
         raise AssertionError(f"{name} is not called again")
 
-    ordered(mail, order)
-    order.in_doubt = True
+    ordered(mail, run)
+    run.order.in_doubt = True
     assert mail.run("x") == "it was sent"
-    assert order.kept == ("it was sent", "")
+    assert run.done == Done("it was sent")
     assert mail.run("x") == "it was sent"
     assert asked == ["x"]
 
 
-def test_an_order_that_met_its_soft_limit_before_it_had_a_thread_is_not_called_and_begins_again(order: Order) -> None:
+def test_an_order_that_met_its_soft_limit_before_it_had_a_thread_is_not_called_and_begins_again(run: Run) -> None:
     """The exception had no thread to be raised in: the call would have no limit."""
 
     @Task.app.task(name="waited", lazy=False)  # type: ignore[untyped-decorator]
     def waited() -> None:
         raise AssertionError("it is called")
 
-    ordered(waited, order)
-    order.late_unbegun = True
+    ordered(waited, run)
+    run.late_unbegun = True
     with pytest.raises(Again) as again:
         waited.run()
-    assert (again.value.counted, order.attempts) == (False, 0)
+    assert (again.value.counted, run.order.attempts) == (False, 0)

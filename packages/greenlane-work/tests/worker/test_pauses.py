@@ -27,7 +27,7 @@ class Hands:
         self.told: list[dict[str, object]] = []
         self.upstreams = Upstreams(4, UpstreamRule())
         own: Any = self
-        self.pauses = Pauses(self.upstreams, own, own, keyed=True, turn=lambda: None, clock_ns=lambda: self.now_ns)
+        self.pauses = Pauses(self.upstreams, own, own, keyed=True, clock_ns=lambda: self.now_ns)
 
     def post(self, call: Callable[[], object]) -> None:
         self.posted.append(call)

@@ -11,7 +11,7 @@ import pytest
 
 from greenlane._native import Upstreams
 from greenlane_work.limits import CallOutcome, UpstreamRule
-from greenlane_work.order import Order
+from greenlane_work.order import Order, Run
 from greenlane_work.worker.owner import do_all
 from greenlane_work.worker.probes import COMMAND, Probes
 
@@ -32,7 +32,7 @@ class Worker:
         own: Any = self
         of_keys, of_providers = (Upstreams(50, UpstreamRule()), self.upstreams) if provider else (self.upstreams, None)
         self.probes = Probes(
-            of_keys, of_providers, own, keyed=True, elsewhere=lambda _name, call: call(None), turn=lambda: None,
+            of_keys, of_providers, own, keyed=True, elsewhere=lambda _name, call: call(None),
             clock_ns=lambda: self.now_ns,
         )  # fmt: skip
         self.numbers = 0
@@ -68,10 +68,9 @@ class Worker:
     def end(self, number: int, outcome: CallOutcome) -> None:
         self.upstreams.ended(number, self.now_ns, outcome)
         order = Order(number, id="o", key=self.key, name="t", size=0)
-        order.probes = [self.key]
         conf = SimpleNamespace(worker_enable_remote_control=True)
         order.request = SimpleNamespace(app=SimpleNamespace(conf=conf, control=self))
-        self.probes.ended(order, well=outcome is CallOutcome.OK)
+        self.probes.ended(Run(order, probes=(self.key,)), well=outcome is CallOutcome.OK)
 
     def breaker(self) -> str:
         look = self.upstreams.look_at(self.name)

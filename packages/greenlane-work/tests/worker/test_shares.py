@@ -62,7 +62,7 @@ class Worker:
         self.upstreams = Upstreams(slots, UpstreamRule(failure_rate=0, slow_call_rate=0))
         own: Any = self
         self.shares = SharedLimits(
-            own, self.upstreams, own, own, limit_of=lambda key: most if key == KEY else 0, turn=self.begin,
+            own, self.upstreams, own, own, limit_of=lambda key: most if key == KEY else 0,
             clock_ns=lambda: town.now_ns,
         )  # fmt: skip
 

@@ -496,5 +496,5 @@ def test_a_login_that_the_broker_refuses_is_said_at_the_start(
     site = Site(tmp_path, rabbitmq_url.replace("guest:guest", "guest:wrong"), start_process)
     worker = site.worker(ready=False)
     assert worker.wait_exit() == 2
-    assert "connect to the broker: broker_url='amqp://guest:**@" in worker.output
+    assert "connect to the broker: broker_url='amqp://guest:***@" in worker.output
     assert "wrong" not in worker.output.replace("hint", "")

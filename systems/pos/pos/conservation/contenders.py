@@ -22,7 +22,7 @@ from pos.children import Process
 _APPLICATION: Final = "pos.conservation.orders:app"
 # Times as short as a run is.
 _OURS: Final = (
-    *("--task-retry-s", "1", "--task-retry-most-s", "2", "--task-return-s", "1"),
+    *("--task-retry-s", "0.1", "--task-return-s", "1"),
     *("--task-shutdown-s", "10"),
 )
 _STOCK: Final = ("--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING")

@@ -17,18 +17,9 @@ from typing import Final, Protocol
 from greenlane.errors import DiversionError
 
 __all__ = [
-    "KEEP_S",
-    "Change",
-    "NotAShare",
-    "Share",
-    "SharePlace",
-    "Sighting",
-    "checked_name",
-    "decoded",
-    "encoded",
-    "parsed_share",
-    "point",
-]
+    "KEEP_S", "Change", "NotAShare", "Share", "SharePlace", "Sighting", "checked_name", "decoded", "encoded",
+    "parsed_share", "point",
+]  # fmt: skip
 
 #: A queue's name in every broker, and a file's.
 _NAME: Final = r"[A-Za-z0-9_.:-]{1,100}"

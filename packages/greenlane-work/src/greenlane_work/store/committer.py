@@ -11,6 +11,7 @@ withdrawal where the store may have recorded it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
 from collections import deque
@@ -24,15 +25,13 @@ from greenlane_work.store.item import Item, withdrawal
 from greenlane_work.store.record import State
 from greenlane_work.store.rules import Answer, Kind, Outcomes
 from greenlane_work.store.shared import Ask, Share
-from greenlane_work.store.waiting import NS, Bell, RealBell, now_ns
+from greenlane_work.store.waiting import NS, GreenBell, RealBell, now_ns
 
 __all__ = ["Committer", "Counts", "closed"]
 
-#: Operations of one commit. Bounds a transaction's memory and what a failure repeats. Arbitrary.
-_MOST: Final = 256
+_MOST: Final = 256  # operations of one commit: bounds a transaction's memory and what a failure repeats. Arbitrary.
 #: A commit begins so long after the one before, unless 16 operations wait. One that comes alone is served at once. At
-#: 250 orders/s a commit then serves some five operations instead of one, for as many ms of latency: less CPU an order,
-#: since each commit gives the GIL away a dozen times.
+#: 250 orders/s a commit then serves some five operations, for as many ms of latency: each gives the GIL away often.
 _SPACING_NS: Final = 10_000_000
 _ENOUGH: Final = 16
 #: After a commit of this many operations the next commit waits twice as long: the store is busy.
@@ -65,7 +64,7 @@ class Committer:
     def __init__(self, backend: Backend, owner: Leaseholder) -> None:
         """Make it; nothing runs before `run`."""
         #: Set before `run` where the thread is a greenlet.
-        self.bell: Bell = RealBell()
+        self.bell: RealBell | GreenBell = RealBell()
         self.counts = Counts()
         #: Why the store failed the last time; None = it works.
         self.trouble: StoreError | None = None
@@ -126,11 +125,8 @@ class Committer:
             renew = self._third_over()
             try:
                 given = backend.share(asked, self._owner, renew)
-            except StoreError as error:
-                told(error)
-                return
             except Exception as error:
-                told(_unforeseen("share limits in the store", self._backend.place, error))
+                told(_store_error("share limits in the store", self._backend.place, error))
                 return
             if renew:
                 self._renewed(began_ns)
@@ -262,7 +258,10 @@ class Committer:
         self._give_up(error)
         self._visit()
         least_s, most_s = _RETRY_S
-        self._sleep(min(least_s * 2 ** min(self._failed_in_turn, 16), most_s) * random.uniform(0.5, 1.0))
+        seconds = min(least_s * 2 ** min(self._failed_in_turn, 16), most_s) * random.uniform(0.5, 1.0)
+        until_ns = now_ns() + int(seconds * NS)
+        while (left_ns := until_ns - now_ns()) > 0 and not self._over():  # new operations do not hurry it
+            self.bell.wait(left_ns / NS)
 
     def _give_up(self, error: StoreError) -> None:
         """Answer the questions that have waited long enough for a store that fails."""
@@ -281,23 +280,19 @@ class Committer:
                 self._apply([item], False)
         elif batch:
             item = batch[0]
-            item.settle(_unforeseen(f"say {item.operation.kind.value} to the store", item.operation.key, error))
+            item.settle(_store_error(f"say {item.operation.kind.value} to the store", item.operation.key, error))
         else:
-            self._failed([], _unforeseen("renew a lease", self._owner.name, error))
+            self._failed([], _store_error("renew a lease", self._owner.name, error))
 
     def _again(self, batch: list[Item]) -> None:
         with self._lock:
             self._queue.extendleft(reversed(batch))
 
-    def _sleep(self, seconds: float) -> None:
-        """Sleep between two attempts; new operations do not hurry it."""
-        until_ns = now_ns() + int(seconds * NS)
-        while (left_ns := until_ns - now_ns()) > 0 and not self._over():
-            self.bell.wait(left_ns / NS)
-
     def _third_over(self) -> bool:
-        lease_ns = int(self._owner.lease_s * NS)
-        return now_ns() >= self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC))
+        return now_ns() >= self._renewal_ns()
+
+    def _renewal_ns(self) -> int:
+        return self.lease_until_ns - int(self._owner.lease_s * NS * (1 - _RENEW_FRAC))
 
     def _renewal_due(self) -> bool:
         """Also where the store has failed: a renewal is how it is tried again when nothing else may be."""
@@ -307,8 +302,7 @@ class Committer:
         at_ns = now_ns()
         due_ns = self._tidy_ns
         if self._running:
-            lease_ns = int(self._owner.lease_s * NS)
-            due_ns = min(due_ns, self.lease_until_ns - int(lease_ns * (1 - _RENEW_FRAC)))
+            due_ns = min(due_ns, self._renewal_ns())
         return 0.0 if self._visits else max(due_ns - at_ns, 0) / NS
 
     def _tidy(self) -> None:
@@ -318,10 +312,8 @@ class Committer:
         tidied = Tidied(0, False)
         try:
             tidied = self._backend.tidy()
-        except StoreError as error:
-            self.trouble = error
         except Exception as error:  # orders matter more than what is left lying about
-            self.trouble = _unforeseen("tidy the store", self._backend.place, error)
+            self.trouble = _store_error("tidy the store", self._backend.place, error)
         self.counts.forgotten += tidied.gone
         every, looking, forgetting = _TIDY_S
         pause_s = every if not tidied.more else forgetting if tidied.gone else looking
@@ -336,10 +328,8 @@ class Committer:
     def _leave(self) -> None:
         """End the lease, if it holds: what still runs here is in doubt from now on."""
         if self.lease_until_ns and not self._queue:
-            try:
+            with contextlib.suppress(StoreError):
                 self._backend.leave(self._owner)
-            except StoreError as error:
-                self.trouble = error
 
 
 def _claims(item: Item, outcome: Answer | StoreRefused) -> bool:
@@ -352,7 +342,9 @@ def closed() -> StoreError:
     return StoreRefused("ask the store", name="store", value="closed", rule="one that is open")
 
 
-def _unforeseen(attempted: str, what: str, error: Exception) -> StoreError:
+def _store_error(attempted: str, what: str, error: Exception) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
     rule = f"a plain answer, not {type(error).__name__}: {error}"
     hint = "report it with this message: it is a bug of the store"
     return StoreRefused(attempted, name="key", value=what, rule=rule, hint=hint)

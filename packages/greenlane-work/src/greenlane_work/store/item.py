@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from greenlane.errors import GreenlaneError, StoreError
 from greenlane.threads.unpatched import allocate_lock
@@ -16,45 +17,29 @@ __all__ = ["Item", "Told", "withdrawal"]
 Told = Callable[["Answer | GreenlaneError"], object]
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Item:
     """An operation that waits for its answer."""
 
-    __slots__ = ("_left", "_lock", "_settled", "_told", "operation", "patience_until_ns", "tried", "why")
-
-    def __init__(self, operation: Operation, told: Told, patience_until_ns: int) -> None:
-        """Made by the store.
-
-        Args:
-            operation: what is asked.
-            told: called with the answer, on the store's thread; it must not block.
-            patience_until_ns: by `now_ns`; then a question is withdrawn when the store has failed; 0 = never.
-        """
-        self.operation = operation
-        self.patience_until_ns = patience_until_ns
-        #: It has been in a batch that failed, so the store may have applied it.
-        self.tried = False
-        #: Why the store failed when it was last tried.
-        self.why: StoreError | None = None
-        self._told = told
-        self._settled = False
-        self._left = False
-        self._lock = allocate_lock()
-
-    @property
-    def left(self) -> bool:
-        """The caller has left."""
-        return self._left
-
-    @property
-    def settled(self) -> bool:
-        """The answer has been given."""
-        return self._settled
+    operation: Operation
+    #: Called with the answer, on the store's thread; it must not block.
+    told: Told
+    #: By `now_ns`; then a question is withdrawn when the store has failed; 0 = never.
+    patience_until_ns: int = 0
+    #: It has been in a batch that failed, so the store may have applied it.
+    tried: bool = False
+    #: Why the store failed when it was last tried.
+    why: StoreError | None = None
+    #: The answer has been given; the caller has left.
+    settled: bool = False
+    left: bool = False
+    _lock: Any = dataclasses.field(default_factory=allocate_lock)
 
     def settle(self, answer: Answer | GreenlaneError) -> bool:
         """Give the answer; False = the caller has left. A caller that cannot leave any longer has got it."""
         with self._lock:
-            taken = not (self._settled or self._left)
-            self._settled = True
+            taken = not (self.settled or self.left)
+            self.settled = True
             if taken:
                 self._tell(answer)
         return taken
@@ -62,12 +47,12 @@ class Item:
     def leave(self) -> bool:
         """Abandon it; False = the answer has come."""
         with self._lock:
-            self._left = not self._settled
-            return self._left
+            self.left = not self.settled
+            return self.left
 
     def _tell(self, answer: Answer | GreenlaneError) -> None:
         try:
-            self._told(answer)
+            self.told(answer)
         except Exception:  # the store's thread serves everybody; `logging` may have green locks
             sys.excepthook(*sys.exc_info())
 
@@ -75,4 +60,4 @@ class Item:
 def withdrawal(operation: Operation) -> Item:
     """Give the item that takes a question back: nothing was called, and nobody waits to hear it."""
     taken_back = dataclasses.replace(operation, kind=Kind.WITHDRAW, reason="the caller had left")
-    return Item(taken_back, lambda _: None, 0)
+    return Item(taken_back, lambda _: None)

@@ -48,7 +48,8 @@ def open_store(
 
 def store_of(settings: WorkSettings) -> Store:
     """Give the store that the setting `task_store` names. Raises SettingsError."""
-    retention = Retention(settings.task_store_keep_s, settings.task_store_keep_unknown_s)
+    keep_s = settings.task_store_keep_s
+    retention = Retention(keep_s, max(keep_s, Retention.unsettled_s))
     result_bytes = int(settings.task_result_kb * 1024)
     return open_store(
         settings.task_store, lease_s=settings.task_store_lease_s, retention=retention, result_bytes=result_bytes

@@ -11,18 +11,15 @@ after 5 s. Nothing needs a session beyond its transaction, so a pooler (PgBounce
 from __future__ import annotations
 
 import contextlib
-import time
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane_work.drivers import psycopg_for, without_password
-from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
+from greenlane_work.store.backend import Backend, Decide, Leaseholder, Retention, Rows, Table, Tidied, readable
 from greenlane_work.store.record import Record, State
-from greenlane_work.store.rules import Found, Operation, Outcomes, decide
-from greenlane_work.store.shared import Ask, Share, shared_out, workers_in
 
 __all__ = ["Postgres"]
 
@@ -36,6 +33,8 @@ _SCHEMA: Final = (
     " changed timestamptz NOT NULL, record bytea NOT NULL)",
     "CREATE INDEX IF NOT EXISTS greenlane_orders_by_state ON greenlane_orders (state, changed)",
     "CREATE TABLE IF NOT EXISTS greenlane_owners (name text PRIMARY KEY, until timestamptz NOT NULL)",
+    # Of which somebody wants or has calls.
+    'CREATE TABLE IF NOT EXISTS greenlane_limits (key text COLLATE "C" PRIMARY KEY, record text NOT NULL)',
     f"INSERT INTO greenlane_format SELECT {_FORMAT} WHERE NOT EXISTS (SELECT FROM greenlane_format)",
 )
 _RULES: Final = (
@@ -48,33 +47,22 @@ _RENEW: Final = (
     "INSERT INTO greenlane_owners VALUES (%s, clock_timestamp() + %s * interval '1 second')"
     " ON CONFLICT (name) DO UPDATE SET until = excluded.until"
 )
-# A row to lock, for orders that have none: others that begin them wait for our commit.
-_PLACES: Final = (
-    "INSERT INTO greenlane_orders SELECT key, 'new', clock_timestamp(), '' FROM unnest(%s::text[]) AS given (key)"
-    " ON CONFLICT (key) DO NOTHING"
-)
-_READ: Final = "SELECT key, record FROM greenlane_orders WHERE key = ANY (%s) ORDER BY key FOR UPDATE"
+# A row to lock, for what has none: others that want it wait for our commit. It locks rows that are there, too.
+_PLACES: Final = {
+    Table.ORDERS: "INSERT INTO greenlane_orders SELECT key, 'new', clock_timestamp(), '' FROM unnest(%s::text[])"
+    " AS given (key) ON CONFLICT (key) DO UPDATE SET record = '' WHERE false",
+    Table.LIMITS: "INSERT INTO greenlane_limits SELECT key, '' FROM unnest(%s::text[])"
+    " AS given (key) ON CONFLICT (key) DO UPDATE SET record = '' WHERE false",
+}
 _LEFT: Final = (
     "SELECT name, extract(epoch FROM until - clock_timestamp())::float8 FROM greenlane_owners WHERE name = ANY (%s)"
 )
-_WRITE: Final = (
-    "UPDATE greenlane_orders AS o SET state = n.state, changed = clock_timestamp(), record = n.record"
-    " FROM unnest(%s::text[], %s::text[], %s::bytea[]) AS n (key, state, record) WHERE o.key = n.key"
-)
-_EMPTY: Final = "DELETE FROM greenlane_orders WHERE key = ANY (%s) AND record = ''"
-# Limits that workers share: a row for each key of which somebody wants or has calls.
-_LIMITS: Final = 'CREATE TABLE IF NOT EXISTS greenlane_limits (key text COLLATE "C" PRIMARY KEY, record text NOT NULL)'
-# It locks rows that are there, too: none can be taken away before it is read.
-_LIMIT_PLACES: Final = (
-    "INSERT INTO greenlane_limits SELECT key, '' FROM unnest(%s::text[]) AS given (key)"
-    " ON CONFLICT (key) DO UPDATE SET record = '' WHERE false"
-)
-_LIMIT_READ: Final = "SELECT key, record FROM greenlane_limits WHERE key = ANY (%s)"
-_LIMIT_WRITE: Final = (
-    "UPDATE greenlane_limits AS o SET record = n.record FROM unnest(%s::text[], %s::text[]) AS n (key, record)"
-    " WHERE o.key = n.key"
-)
-_LIMIT_EMPTY: Final = "DELETE FROM greenlane_limits WHERE key = ANY (%s) AND record = ''"
+_WRITE: Final = {
+    Table.ORDERS: "UPDATE greenlane_orders AS o SET state = n.state, changed = clock_timestamp(), record = n.record"
+    " FROM unnest(%s::text[], %s::text[], %s::bytea[]) AS n (key, state, record) WHERE o.key = n.key",
+    Table.LIMITS: "UPDATE greenlane_limits AS o SET record = n.record"
+    " FROM unnest(%s::text[], %s::text[], %s::text[]) AS n (key, state, record) WHERE o.key = n.key",
+}
 _FORGET: Final = (
     "DELETE FROM greenlane_orders WHERE key IN (SELECT key FROM greenlane_orders WHERE state = %s"
     " AND changed < clock_timestamp() - %s * interval '1 second' LIMIT %s FOR UPDATE SKIP LOCKED)"
@@ -91,7 +79,7 @@ _REFUSALS: Final = (
 )
 
 
-class Postgres(OneConnection):
+class Postgres(Backend):
     """A `Backend` in a PostgreSQL database, by psycopg 3."""
 
     def __init__(self, url: str, retention: Retention) -> None:
@@ -107,56 +95,28 @@ class Postgres(OneConnection):
         self.blocks = self._psycopg.waiting.wait is getattr(self._psycopg.waiting, "wait_c", None)
         self._url = _with_defaults(url)
         self._retention = retention
-        # The table of limits is there.
-        self._shares = False
 
-    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
-        """Apply a batch; see `Backend`. Cost: two round trips and one commit, whatever the batch holds."""
-        keys = sorted({operation.key for operation in operations})
+    def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
+        """See `Backend`. Cost: two round trips and one commit, whatever the batch holds."""
+        name = f"greenlane_{table.value}"
         with self._transaction("write to the store", pipelined=True) as connection:
             connection.execute(_RULES)
             if renew:
                 connection.execute(_RENEW, (owner.name, owner.lease_s))
             if not keys:
-                return []
-            connection.execute(_PLACES, (keys,))
-            read = connection.execute(_READ, (keys,)).fetchall()
-            before = {key: found(key, raw, self.place) for key, raw in read}
-            if len(before) < len(keys):  # forgotten between the two statements, after its time: nothing is locked
-                rule = "orders that are not being forgotten"
-                raise StoreUnavailable("write to the store", name="store", value=self.place, rule=rule)
-            records: dict[str, Found] = dict(before)
-            left = self._left_s(connection, owners(before, owner.name))
-            left[owner.name] = owner.lease_s
-            outcomes = decide(operations, records, time.time(), lambda name: left.get(name, 0.0))
-            written = list(changed(before, records))
-            if written:
-                connection.execute(_WRITE, [list(column) for column in zip(*written, strict=True)])
-            if any(record is None for record in records.values()):
-                connection.execute(_EMPTY, (keys,))
-        return outcomes
-
-    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
-        """Give shares of limits; see `Backend`. Cost: a few round trips and one commit."""
-        keys = sorted(ask.key for ask in asked)
-        with self._transaction("share limits in the store", pipelined=True) as connection:
-            connection.execute(_RULES)
-            if not self._shares:
-                connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-                connection.execute(_LIMITS)
-            if renew:
-                connection.execute(_RENEW, (owner.name, owner.lease_s))
-            connection.execute(_LIMIT_PLACES, (keys,))
-            before = dict(connection.execute(_LIMIT_READ, (keys,)).fetchall())
-            left_s = self._left_s(connection, sorted(workers_in(before.values()) - {owner.name}))
-            written, given = shared_out(before, asked, owner.name, lambda name: left_s.get(name, 0.0), time.time())
-            new = [(key, text) for key, text in written.items() if text != before[key]]
+                return
+            connection.execute(_PLACES[table], (sorted(keys),))
+            read = connection.execute(f"SELECT key, record FROM {name} WHERE key = ANY (%s)", (keys,)).fetchall()
+            raw: Rows = {key: record.encode() if isinstance(record, str) else bytes(record) for key, record in read}
+            new = decided(raw, lambda names: self._left_s(connection, list(names)))
             if new:
-                connection.execute(_LIMIT_WRITE, [list(column) for column in zip(*new, strict=True)])
-            if not all(written.values()):
-                connection.execute(_LIMIT_EMPTY, (keys,))
-        self._shares = True
-        return given
+                rows = [
+                    (key, state, record if table is Table.ORDERS else record.decode())
+                    for key, (state, record) in new.items()
+                ]
+                connection.execute(_WRITE[table], [list(column) for column in zip(*rows, strict=True)])
+            if not all(new[key][1] if key in new else before for key, before in raw.items()):
+                connection.execute(f"DELETE FROM {name} WHERE key = ANY (%s) AND record = ''", (keys,))
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
@@ -218,7 +178,7 @@ class Postgres(OneConnection):
         if encoding != "UTF8":  # it would refuse names of orders, and with one of them the batch that it is in
             hint = "CREATE DATABASE orders ENCODING 'UTF8' TEMPLATE template0"
             raise StoreRefused("open the store", name="server_encoding", value=encoding, rule="'UTF8'", hint=hint)
-        exists = connection.execute("SELECT to_regclass('greenlane_owners') IS NOT NULL").fetchone()[0]
+        exists = connection.execute("SELECT to_regclass('greenlane_limits') IS NOT NULL").fetchone()[0]
         if not exists:
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))

@@ -16,16 +16,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane_work.drivers import redis_client, redis_for, without_password
-from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, owners, readable
+from greenlane_work.store.backend import Backend, Decide, Leaseholder, Retention, Rows, Table, Tidied, readable
 from greenlane_work.store.record import Record, State
-from greenlane_work.store.rules import Found, Operation, Outcomes, decide
-from greenlane_work.store.shared import Ask, Share, shared_out, workers_in
 
 __all__ = ["Redis"]
 
@@ -42,7 +39,7 @@ return 1
 _LATER: Final = ("OOM", "READONLY", "LOADING", "MISCONF", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN")
 
 
-class Redis(OneConnection):
+class Redis(Backend):
     """A `Backend` in a Redis, by redis-py."""
 
     #: Its sockets are Python's, so they are green where those are.
@@ -64,54 +61,30 @@ class Redis(OneConnection):
         self._prefix = prefix
         self._may_forget = may_forget
 
-    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
-        """Apply a batch; see `Backend`. Cost: two round trips, whatever the batch holds."""
+    def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
+        """See `Backend`. Cost: two round trips, whatever the batch holds, and further ones for what others change."""
         with self._client("write to the store") as client:
             if renew:
                 client.set(self._owner(owner.name), b"1", px=max(int(owner.lease_s * 1000), 1))
-            outcomes: dict[int, Any] = {}
-            left = list(enumerate(operations))
             for _ in range(_ROUNDS):
-                if not left:
-                    return [outcomes[number] for number, _ in enumerate(operations)]
-                left = self._round(client, left, owner, outcomes)
-        raise StoreUnavailable(
-            "write to the store", name="store", value=self.place, rule="orders that others leave alone"
-        )
+                if not keys:
+                    return
+                raw: Rows = dict(zip(keys, client.mget([self._name(table, key) for key in keys]), strict=True))
+                keys = self._replace(client, table, raw, decided(raw, lambda names: self._left_s(client, names)), owner)
+        rule = "orders and limits that others leave alone"
+        raise StoreUnavailable("write to the store", name="store", value=self.place, rule=rule)
 
-    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
-        """Give shares of limits; see `Backend`. Cost: three round trips, and further ones for keys that others change.
-
-        A row lives for ten leases after its last change, and is written again with each renewal.
-        """
-        given: dict[str, Share] = {}
-        with self._client("share limits in the store") as client:
-            if renew:
-                client.set(self._owner(owner.name), b"1", px=max(int(owner.lease_s * 1000), 1))
-            for _ in range(_ROUNDS):
-                left = [ask for ask in asked if ask.key not in given]
-                if not left:
-                    return [given[ask.key] for ask in asked]
-                given |= self._shared(client, left, owner, renew)
-        rule = "limits that others leave alone"
-        raise StoreUnavailable("share limits in the store", name="store", value=self.place, rule=rule)
-
-    def _shared(self, client: Any, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> dict[str, Share]:
-        """Read, decide and replace; gives the shares of the keys that nobody else changed meanwhile."""
-        names = [f"{self._prefix}limit:{ask.key}" for ask in asked]
-        raw = dict(zip((ask.key for ask in asked), client.mget(names), strict=True))
-        before = {key: text.decode(errors="replace") for key, text in raw.items() if text is not None}
-        left_s = self._left_s(client, sorted(workers_in(before.values()) - {owner.name}))
-        written, given = shared_out(before, asked, owner.name, lambda name: left_s.get(name, 0.0), time.time())
+    def _replace(
+        self, client: Any, table: Table, raw: Rows, new: dict[str, tuple[str, bytes]], owner: Leaseholder
+    ) -> list[str]:
+        """Write what is as it was when it was read; gives the keys of the rest."""
         pipeline = client.pipeline(transaction=False)
-        new = [key for key, text in written.items() if renew or text != before.get(key, "")]
-        for key in new:
-            there = raw[key]
-            sha = hashlib.sha1(there).hexdigest() if there is not None else ""
-            keep_ms = max(int(owner.lease_s * 10_000), 1)
-            pipeline.eval(_REPLACE, 1, f"{self._prefix}limit:{key}", sha, written[key] or "{}", keep_ms)
-        lost = {key for key, replaced in zip(new, pipeline.execute(), strict=True) if not replaced}
-        return {ask.key: share for ask, share in zip(asked, given, strict=True) if ask.key not in lost}
+        for key, (state, record) in new.items():
+            before = raw[key]
+            sha = hashlib.sha1(before).hexdigest() if before is not None else ""
+            keep_s = self._retention.seconds(State(state)) if table is Table.ORDERS else owner.lease_s * 10
+            pipeline.eval(_REPLACE, 1, self._name(table, key), sha, record or b"{}", max(int(keep_s * 1000), 1))
+        return [key for key, replaced in zip(new, pipeline.execute() if new else (), strict=True) if not replaced]
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
@@ -121,14 +94,14 @@ class Redis(OneConnection):
     def find(self, state: State | None, most: int) -> Iterator[tuple[str, Record]]:
         """Give records in no order; see `Backend`. Cost: reads all of them where few are in that state."""
         with self._client("read the store") as client:
-            literal = re.sub(r"([][*?^\\])", r"\\\1", self._order(""))
+            order = self._name(Table.ORDERS, "")
+            literal = re.sub(r"([][*?^\\])", r"\\\1", order)
             keys = client.scan_iter(match=f"{literal}*", count=1000)
             while most > 0:
                 some = [key for _, key in zip(range(1000), keys, strict=False)]
                 if not some:
                     return
-                cut = len(self._order(""))
-                rows = zip((key.decode()[cut:] for key in some), client.mget(some), strict=True)
+                rows = zip((key.decode()[len(order) :] for key in some), client.mget(some), strict=True)
                 for key, record in readable(rows):
                     if (state is None or record.state is state) and most > 0:
                         most -= 1
@@ -140,48 +113,19 @@ class Redis(OneConnection):
 
     def _raw(self, key: str) -> bytes | None:
         with self._client("read the store") as client:
-            raw: bytes | None = client.get(self._order(key))
+            raw: bytes | None = client.get(self._name(Table.ORDERS, key))
         return raw
 
-    def _round(
-        self, client: Any, asked: list[tuple[int, Operation]], owner: Leaseholder, outcomes: dict[int, Any]
-    ) -> list[tuple[int, Operation]]:
-        """Read, decide and replace; gives the operations on orders that somebody else changed meanwhile."""
-        keys = list(dict.fromkeys(operation.key for _, operation in asked))
-        raw = dict(zip(keys, client.mget([self._order(key) for key in keys]), strict=True))
-        before: dict[str, Found] = {key: found(key, raw[key], self.place) for key in keys}
-        records = dict(before)
-        left = self._left_s(client, owners(before, owner.name))
-        left[owner.name] = owner.lease_s
-        decided = decide([operation for _, operation in asked], records, time.time(), lambda name: left.get(name, 0.0))
-        lost = self._replace(client, raw, list(changed(before, records)))
-        for (number, operation), outcome in zip(asked, decided, strict=True):
-            if operation.key not in lost:
-                outcomes[number] = outcome
-        return [(number, operation) for number, operation in asked if operation.key in lost]
-
-    def _replace(self, client: Any, raw: dict[str, bytes | None], written: list[tuple[str, str, bytes]]) -> set[str]:
-        """Write records; gives the keys of those that are no longer what they were."""
-        if not written:
-            return set()
-        pipeline = client.pipeline(transaction=False)
-        for key, state, record in written:
-            before = raw[key]
-            sha = hashlib.sha1(before).hexdigest() if before is not None else ""
-            keep_ms = int(self._retention.seconds(State(state)) * 1000)
-            pipeline.eval(_REPLACE, 1, self._order(key), sha, record, max(keep_ms, 1))
-        answers = pipeline.execute()
-        return {key for (key, _, _), replaced in zip(written, answers, strict=True) if not replaced}
-
-    def _left_s(self, client: Any, names: list[str]) -> dict[str, float]:
+    def _left_s(self, client: Any, owners: Iterable[str]) -> dict[str, float]:
         """Seconds that these owners' leases have left."""
+        names = [*owners]
         pipeline = client.pipeline(transaction=False)
         for name in names:
             pipeline.pttl(self._owner(name))
         return {name: max(left_ms, 0) / 1000 for name, left_ms in zip(names, pipeline.execute(), strict=True)}
 
-    def _order(self, key: str) -> str:
-        return f"{self._prefix}order:{key}"
+    def _name(self, table: Table, key: str) -> str:
+        return f"{self._prefix}{table.value[:-1]}:{key}"
 
     def _owner(self, name: str) -> str:
         return f"{self._prefix}owner:{name}"

@@ -15,17 +15,15 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from greenlane.errors import StoreError, StoreRefused, StoreUnavailable
 from greenlane.threads.unpatched import in_forked_child
-from greenlane_work.store.backend import Leaseholder, OneConnection, Retention, Tidied, changed, found, readable
+from greenlane_work.store.backend import Backend, Decide, Leaseholder, Retention, Rows, Table, Tidied, readable
+from greenlane_work.store.process_name import ProcessName
 from greenlane_work.store.record import Record, State
-from greenlane_work.store.rules import Found, Operation, Outcomes, decide
-from greenlane_work.store.shared import Ask, Share, shared_out
 
 __all__ = ["SQLite"]
 
@@ -47,12 +45,15 @@ CREATE TABLE IF NOT EXISTS owners (name TEXT PRIMARY KEY, process TEXT NOT NULL,
 _LIMITS: Final = "CREATE TABLE IF NOT EXISTS limits (key TEXT PRIMARY KEY, record TEXT NOT NULL) WITHOUT ROWID"
 #: Rows of one INSERT: statements of up to this many rows are kept compiled.
 _MOST_ROWS: Final = 16
+_WRITE: Final = {
+    Table.ORDERS: "INSERT INTO orders (key, state, changed, record) VALUES {} ON CONFLICT (key) DO UPDATE "
+    "SET state = excluded.state, changed = excluded.changed, record = excluded.record",
+    Table.LIMITS: "INSERT INTO limits VALUES {} ON CONFLICT (key) DO UPDATE SET record = excluded.record",
+}
 _RENEW: Final = (
     "INSERT INTO owners (name, process, until_s) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
     "SET process = excluded.process, until_s = excluded.until_s"
 )
-#: Place of a process's start time in /proc/PID/stat, after the name in parentheses (proc(5): field 22).
-_START: Final = 19
 _LATER: Final = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -76,7 +77,7 @@ _HINTS: Final = {
 }
 
 
-class SQLite(OneConnection):
+class SQLite(Backend):
     """A `Backend` in a file."""
 
     blocks = True
@@ -100,38 +101,33 @@ class SQLite(OneConnection):
         # Which file is open, as the kernel knows it.
         self._file: tuple[int, int] | None = None
 
-    def apply(self, operations: Sequence[Operation], owner: Leaseholder, renew: bool) -> Outcomes:
-        """Apply a batch; see `Backend`. Cost: one transaction, one fsync, whatever the batch holds."""
-        now_s = time.time()
+    def _exchange(self, table: Table, keys: list[str], decided: Decide, owner: Leaseholder, renew: bool) -> None:
+        """See `Backend`. Cost: one transaction, one fsync where anything has changed."""
         with self._transaction("write to the store") as connection:
             if renew:
-                until_s = _boot_s() + owner.lease_s
-                connection.execute(_RENEW, (owner.name, self._process.text, until_s))
-            records = _records(connection, self.place, operations)
-            before = dict(records)
-            outcomes = decide(operations, records, now_s, lambda name: self._left_s(connection, name))
-            written = [(key, state, now_s, record) for key, state, record in changed(before, records)]
-            for start in range(0, len(written), _MOST_ROWS):
-                some = written[start : start + _MOST_ROWS]
-                # One statement for many rows: each one gives the GIL away, and has to wait for it again.
-                connection.execute(_write(len(some)), [value for row in some for value in row])
-        return outcomes
-
-    def share(self, asked: Sequence[Ask], owner: Leaseholder, renew: bool) -> list[Share]:
-        """Give shares of limits; see `Backend`. Cost: a transaction, and an fsync where anything has changed."""
-        with self._transaction("share limits in the store") as connection:
-            connection.execute(_LIMITS)
-            if renew:
                 connection.execute(_RENEW, (owner.name, self._process.text, _boot_s() + owner.lease_s))
-            read = "SELECT key, record FROM limits WHERE key = ?"
-            before = dict(row for ask in asked for row in connection.execute(read, (ask.key,)))
-            written, given = shared_out(
-                before, asked, owner.name, lambda name: self._left_s(connection, name), time.time()
-            )
-            new = [(key, text) for key, text in written.items() if text != before.get(key, "")]
-            connection.executemany("INSERT OR REPLACE INTO limits VALUES (?, ?)", [row for row in new if row[1]])
-            connection.executemany("DELETE FROM limits WHERE key = ?", [(key,) for key, text in new if not text])
-        return given
+            raw: Rows = dict.fromkeys(keys)
+            for start in range(0, len(keys), _MOST_KEYS):
+                some = keys[start : start + _MOST_KEYS]
+                marks = ", ".join("?" * len(some))
+                for key, record in connection.execute(
+                    f"SELECT key, record FROM {table.value} WHERE key IN ({marks})", some
+                ):
+                    raw[key] = record.encode() if isinstance(record, str) else record
+            new = decided(raw, lambda names: {name: self._left_s(connection, name) for name in names})
+            now_s = time.time()
+            if table is Table.ORDERS:
+                rows: list[tuple[Any, ...]] = [(key, state, now_s, record) for key, (state, record) in new.items()]
+            else:
+                rows = [(key, record.decode()) for key, (_, record) in new.items() if record]
+                gone = [(key,) for key, (_, record) in new.items() if not record]
+                connection.executemany("DELETE FROM limits WHERE key = ?", gone)
+            for start in range(0, len(rows), _MOST_ROWS):
+                some_rows = rows[start : start + _MOST_ROWS]
+                # One statement for many rows: each one gives the GIL away, and has to wait for it again.
+                marks = ", ".join([f"({', '.join('?' * len(rows[0]))})"] * len(some_rows))
+                values = [value for row in some_rows for value in row]
+                connection.execute(_WRITE[table].format(marks), values)
 
     def leave(self, owner: Leaseholder) -> None:
         """End a lease; see `Backend`."""
@@ -236,6 +232,7 @@ class SQLite(OneConnection):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {_FORMAT}")
             connection.execute("COMMIT")
+        connection.execute(_LIMITS)
 
 
 class Turns:
@@ -281,62 +278,6 @@ class Turns:
         return True
 
 
-@dataclass(frozen=True)
-class ProcessName:
-    """`boot/namespace/pid/start` of a process, as others of its machine recognise it: no two ever have the same."""
-
-    text: str
-
-    @classmethod
-    def this(cls) -> ProcessName:
-        """The process that asks."""
-        pid = os.getpid()
-        return cls(f"{_boot()}/{_namespace()}/{pid}/{_start(pid)}")
-
-    def may_live(self, asker: ProcessName) -> bool:
-        """False where it is certainly gone: another boot, or `asker` sees its process table without it.
-
-        A process in another container may live, whatever this one's table says.
-        """
-        boot, namespace, pid, start = self._parts()
-        its_boot, its_namespace, _, _ = asker._parts()
-        if boot != its_boot:
-            return False
-        return namespace != its_namespace or _start(int(pid)) == start or _is_hidden(int(pid))
-
-    def _parts(self) -> tuple[str, str, str, str]:
-        boot, namespace, pid, start = self.text.split("/")
-        return boot, namespace, pid, start
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def _namespace() -> str:
-    return os.readlink("/proc/self/ns/pid")
-
-
-def _is_hidden(pid: int) -> bool:
-    """Whether there is such a process, of another user, whose folder in /proc is kept from us (`hidepid`)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return not os.path.exists(f"/proc/{pid}")
-    return False
-
-
-def _start(pid: int) -> str:
-    """Its start in clock ticks since boot; "" = there is none, or it is dead and not yet reaped."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[_START]
-
-
 def _file(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
@@ -347,25 +288,6 @@ def _file(path: str) -> tuple[int, int] | None:
 
 def _boot_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-def _write(rows: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?)"] * rows)
-    return (
-        f"INSERT INTO orders (key, state, changed, record) VALUES {values} ON CONFLICT (key) DO UPDATE "
-        "SET state = excluded.state, changed = excluded.changed, record = excluded.record"
-    )
-
-
-def _records(connection: sqlite3.Connection, place: str, operations: Sequence[Operation]) -> dict[str, Found]:
-    records: dict[str, Found] = dict.fromkeys(operation.key for operation in operations)
-    keys = list(records)
-    for start in range(0, len(keys), _MOST_KEYS):
-        some = keys[start : start + _MOST_KEYS]
-        marks = ", ".join("?" * len(some))
-        for key, raw in connection.execute(f"SELECT key, record FROM orders WHERE key IN ({marks})", some):
-            records[key] = found(key, raw, place)
-    return records
 
 
 def _error(attempted: str, place: str, error: sqlite3.Error) -> StoreError:

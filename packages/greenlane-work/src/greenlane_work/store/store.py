@@ -279,7 +279,7 @@ class Store:
             answers.append(answer)
             waits.wake()
 
-        item = Item(operation, told, 0)
+        item = Item(operation, told)
         try:
             self._serve().submit(item)
             waits.wait(patience_s)

@@ -10,14 +10,14 @@ import contextlib
 import os
 import sys
 import time
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from greenlane.errors import StoreRefused
 from greenlane.placement.on_hub import Waker
 from greenlane.placement.scheduler import hub, in_hub
 from greenlane.threads.unpatched import allocate_lock, get_native_id, sleep, threads_are_green
 
-__all__ = ["NS", "Bell", "GreenBell", "RealBell", "Waiter", "home", "now_ns", "waiter"]
+__all__ = ["NS", "GreenBell", "RealBell", "home", "now_ns", "waiter"]
 
 NS: Final = 1_000_000_000
 
@@ -27,24 +27,11 @@ def now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
-class Waiter(Protocol):
-    """One wait of one caller."""
-
-    def wake(self, _: Any = None) -> None:
-        """End it, from any thread."""
-
-    def wait(self, timeout_s: float | None) -> None:
-        """Wait until then, or for that long."""
-
-    def close(self) -> None:
-        """Give back what it took; it wakes nothing afterwards."""
-
-
-def waiter() -> Waiter:
+def waiter() -> RealBell | _Greenlet:
     """Give what the caller must wait with. Raises StoreRefused in gevent's hub itself."""
     found = home()
     if found is None:
-        return _Thread()
+        return RealBell()
     if in_hub(found):
         hint = "use Store.submit in a callback of the hub, or spawn a greenlet"
         rule = "one that may wait"
@@ -58,22 +45,6 @@ def home() -> Any:
     if found is None and threads_are_green() and get_native_id() == os.getpid():  # the process's first thread
         found = sys.modules["gevent"].get_hub()
     return found
-
-
-class _Thread:
-    def __init__(self) -> None:
-        self._lock = allocate_lock()
-        self._lock.acquire()
-
-    def wake(self, _: Any = None) -> None:
-        with contextlib.suppress(RuntimeError):  # it is awake
-            self._lock.release()
-
-    def wait(self, timeout_s: float | None) -> None:
-        self._lock.acquire(timeout=-1 if timeout_s is None else timeout_s)
-
-    def close(self) -> None:
-        pass
 
 
 class _Greenlet:
@@ -100,38 +71,30 @@ class _Greenlet:
         self._waker.close()
 
 
-class Bell(Protocol):
-    """Wakes the store's thread."""
-
-    def ring(self) -> None:
-        """Wake it, from any thread; once for any number of rings."""
-
-    def wait(self, timeout_s: float) -> None:
-        """Sleep until it rings, or for that long."""
-
-    def pause(self, seconds: float) -> None:
-        """Sleep for that long, whatever rings."""
-
-
 class RealBell:
-    """For a thread of the operating system."""
+    """Wakes the store's thread; one that waits for the store waits so, too."""
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
         self._lock.acquire()
 
-    def ring(self) -> None:
-        """Wake it; see `Bell`."""
+    def ring(self, _: Any = None) -> None:
+        """Wake it, from any thread; once for any number of rings."""
         with contextlib.suppress(RuntimeError):  # it has been rung and not yet heard
             self._lock.release()
 
-    def wait(self, timeout_s: float) -> None:
-        """Sleep; see `Bell`."""
-        self._lock.acquire(timeout=max(timeout_s, 0.0))
+    wake = ring
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Sleep until it rings, or for that long."""
+        self._lock.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0.0))
 
     def pause(self, seconds: float) -> None:
-        """Sleep; see `Bell`."""
+        """Sleep for that long, whatever rings."""
         sleep(seconds)
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class GreenBell:
@@ -146,18 +109,18 @@ class GreenBell:
         self._rung = False
 
     def ring(self) -> None:
-        """Wake it; see `Bell`."""
+        """Wake it; see `RealBell`."""
         if not self._rung:
             self._rung = True
             self._loop.run_callback_threadsafe(self._event.set)
 
     def wait(self, timeout_s: float) -> None:
-        """Sleep; see `Bell`."""
+        """Sleep; see `RealBell`."""
         self._event.wait(timeout=max(timeout_s, 0.0))
         # A signal from here on counts again: at worst it wakes for nothing.
         self._rung = False
         self._event.clear()
 
     def pause(self, seconds: float) -> None:
-        """Sleep; see `Bell`."""
+        """Sleep; see `RealBell`."""
         sys.modules["gevent"].sleep(seconds)

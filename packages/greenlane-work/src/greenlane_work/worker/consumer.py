@@ -19,14 +19,14 @@ from celery.utils.quorum_queues import detect_quorum_queues
 from celery.worker.control import Panel
 from kombu.common import ignore_errors
 
-from greenlane_work.order import Stage
+from greenlane_work.order import Ended
 from greenlane_work.worker import pauses, probes, unsafe_settings
+from greenlane_work.worker.adapter import forgotten, revoked_elsewhere
 from greenlane_work.worker.delivery import Line
 from greenlane_work.worker.flow import OrderFlow
 from greenlane_work.worker.publisher import Publisher
 from greenlane_work.worker.queues import QUEUE, Broker, Queues, major_version
 from greenlane_work.worker.receiving import loop_of, read_many, written_together
-from greenlane_work.worker.results import forgotten, revoked_elsewhere
 from greenlane_work.worker.shutdown import Shutdown
 from greenlane_work.worker.threads import ThreadOwner
 
@@ -44,13 +44,7 @@ _log = logging.getLogger("greenlane.work")
 def step_of(
     flow: OrderFlow, ending: Shutdown, refusing: Callable[[], AbstractContextManager[None]]
 ) -> type[bootsteps.StartStopStep]:
-    """Give the step of one flow, as Celery wants it: a class.
-
-    Args:
-        flow: that is fed.
-        ending: that is told what was given back.
-        refusing: within it GreenlaneErrors of the start are raised.
-    """
+    """Give the step that feeds a flow, as Celery wants it: a class. GreenlaneErrors are raised within `refusing`."""
 
     class Orders(bootsteps.StartStopStep):  # type: ignore[misc]
         requires: ClassVar[tuple[str, ...]] = ("celery.worker.consumer.tasks:Tasks",)
@@ -65,11 +59,11 @@ def step_of(
             # What worked once is worth coming back to; a channel error before that (a queue of another kind) stays one.
             c.app.conf.broker_channel_error_retry = True
             flow.line.errors = c.connection_errors + c.channel_errors
-            flow.settlement.queues = _queues(c, flow)
-            flow.settlement.results.app = c.app
-            flow.settlement.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
+            flow.effects.queues = _queues(c, flow)
+            flow.effects.results.app = c.app
+            flow.effects.queues.watch(lambda: tuple(c.app.amqp.queues.consume_from))
             flow.connected(c.task_consumer.channel)
-            flow.put_back()
+            flow.effects.put_back()
             # Not kombu's property, which would connect again.
             flow.owner.together = lambda: written_together(getattr(c.connection, "_connection", None))
 
@@ -144,20 +138,20 @@ class Strategies:
 def _take_over(c: Any, flow: OrderFlow, ending: Shutdown) -> None:
     settings = flow.settings
     unsafe_settings.check_options(c.controller)
-    flow.consumer = c
+    flow.intake.consumer = c
     Panel.data["scheduled"] = Panel.data["dump_schedule"] = lambda _state, **_options: flow.scheduled()
-    results = flow.settlement.results
+    results = flow.effects.results
     Panel.data["revoke"], Panel.data["terminate"] = results.revoke, results.terminate
     Panel.data[pauses.COMMAND] = flow.pauses.command
     Panel.data[probes.COMMAND] = flow.probes.command
     ending.controller = c.controller
     c.on_task_request = flow.receive
-    # It grows with what waits for its key or its time, see `OrderFlow`. Quorum queues let it stay as it is: more is
+    # It grows with what waits for its key or its time, see `Intake`. Quorum queues let it stay as it is: more is
     # received there than may wait, and what is over goes back, so that it keeps no others from being received.
-    flow.ahead = settings.task_slots * (c.prefetch_multiplier - 1) if c.prefetch_multiplier else _AHEAD_MOST
+    flow.intake.ahead = settings.task_slots * (c.prefetch_multiplier - 1) if c.prefetch_multiplier else _AHEAD_MOST
     if settings.task_key and _quorum(c.app):
-        flow.ahead = settings.parked_most + max(16, settings.task_slots)
-    c.initial_prefetch_count = min(65_535, settings.task_slots + flow.ahead)
+        flow.intake.ahead = settings.parked_most + max(16, settings.task_slots)
+    c.initial_prefetch_count = min(65_535, settings.task_slots + flow.intake.ahead)
     if c.amqheartbeat == _CELERYS_HEARTBEAT_S:
         c.amqheartbeat = _HEARTBEAT_S
     c.app.conf.worker_enable_prefetch_count_reduction = False
@@ -222,7 +216,7 @@ def _guarded(c: Any, flow: OrderFlow, create: Any) -> Any:
                 if flow.postpone(message, c.strategies):
                     return None
                 done = received(message)
-                if flow.taken is not None and flow.taken.stage is Stage.ENDED:
+                if flow.taken is not None and isinstance(flow.taken.state, Ended):
                     forgotten(flow.taken)  # Celery has put it into its tables again since
                 return done
             except (*c.connection_errors, *c.channel_errors):
@@ -286,8 +280,8 @@ def _queues(c: Any, flow: OrderFlow) -> Queues:
                 return str(name)
         return str(info.get("routing_key") or app.conf.task_default_queue)
 
-    if flow.settlement.queues is not None:
-        return flow.settlement.queues.at(queue_of)
+    if flow.effects.queues is not None:
+        return flow.effects.queues.at(queue_of)
     publisher = Publisher(connect, confirms=rabbitmq)
     version = major_version(c.connection)
     return Queues(publisher, return_s=settings.task_return_s, broker=broker, queue_of=queue_of, version=version)

@@ -13,67 +13,28 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from celery.exceptions import Ignore, Reject, Retry, SoftTimeLimitExceeded
 
-from greenlane_work.headers import tried_of
-from greenlane_work.keys import store_key
-from greenlane_work.limits import retries_of_keys
-from greenlane_work.order import NotSent, Order, given_up, packed, running, unpacked
+from greenlane_work.order import Done, Order, Run, running
 from greenlane_work.settings import WorkSettings
-from greenlane_work.worker.outcomes import causes, nothing_sent
-from greenlane_work.worker.own_retry import chords_fire, followers_wait, named, wait_for_the_broker
+from greenlane_work.worker import adapter
+from greenlane_work.worker.followers import named
+from greenlane_work.worker.outcomes import Again, Dead, expected, nothing_sent, waiting
 from greenlane_work.worker.retries import Retrying
-from greenlane_work.worker.states import bear_its_absence
+from greenlane_work.worker.totals import Totals
 
-__all__ = ["Again", "CallCounts", "Dead", "Execution", "expected"]
+__all__ = ["Execution"]
 
 _log = logging.getLogger("greenlane.work")
 
 #: A task's attribute: asked for the outcome of an attempt with an unknown end.
 ASK: Final = "ask"
-#: A task's attribute: how many further runs after it raised.
-RETRIES: Final = "greenlane_retries"
 _WRAPPED: Final = "__greenlane_original__"
-#: While the store cannot be asked the order waits this long. Arbitrary.
-_STORE_PAUSE_S: Final = 1.0
-#: While it runs elsewhere it is asked for after this long, doubled each time up to the second. Arbitrary.
-_AGAIN_S: Final = 0.05
-_AGAIN_MOST_S: Final = 5.0
-
-
-class Again(Retry):  # type: ignore[misc] # Celery has no types
-    """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
-
-    def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:
-        super().__init__(message=why or None, exc=exc, when=max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
-        self.at_ns = at_ns
-        # False: the attempt was no attempt, nothing was called.
-        self.counted = counted
-        self.why = why
-
-
-class Dead(Exception):
-    """The order must not run again. `reason`: a word for the dead letter."""
-
-    def __init__(self, said: str, *, reason: str = "attempts") -> None:
-        super().__init__(said)
-        self.reason = reason
-
-
-class CallCounts:
-    """What is counted of calls."""
-
-    def __init__(self) -> None:
-        # Begun although an earlier attempt may have reached the other side, which could not be asked.
-        self.calls_repeated = 0
-        # Not called: the store knew the result, or the other side was asked and had it.
-        self.done_before = 0
-        self.asked = 0
-        self.store_waits = 0
+#: A soft limit that came before its run had a thread: the order waits this long. Arbitrary.
+_PAUSE_S: Final = 1.0
 
 
 class Execution:
@@ -85,79 +46,36 @@ class Execution:
         retrying: Retrying,
         settings: WorkSettings,
         refused: Callable[[Order, BaseException], object],
+        totals: Totals,
     ) -> None:
         """Args: `refused` gets each failure: its upstream may have said when to come again."""
         self._refused = refused
-        self._store = store
         self._retrying = retrying
         self._most = settings.task_attempts
-        self._retries = settings.task_retries
-        self._retries_of_keys = retries_of_keys(settings)
         self._characters = settings.task_reason_characters
-        self.counts = CallCounts()
+        self._totals = totals
+        self.ledger = None
+        if store is not None:
+            from greenlane_work.worker.ledger import Ledger  # it loads the store
+
+            self.ledger = Ledger(store)
 
     def said(self, error: BaseException) -> str:
         """What is written down of an exception."""
         return repr(error)[: self._characters] if self._characters else type(error).__name__
 
-    def ask(self, order: Order, told: Callable[[], object]) -> bool:
-        """Ask the store for an order that is about to run, without waiting, on the owner of the channel.
-
-        So a thread is woken only when there is something for it to do. False: nothing is to be asked.
-
-        Args:
-            order: its next run takes the answer, or has `untaken` called.
-            told: called on the store's thread.
-        """
-        if self._store is None or order.kept is not None or not hasattr(order.request.task.run, _WRAPPED):
+    def ask(self, run: Run, told: Callable[[], object]) -> bool:
+        """Ask the store for a run that is about to begin; see `Ledger.ask`. False: nothing is to be asked."""
+        if self.ledger is None or run.done is not None or not hasattr(run.order.request.task.run, _WRAPPED):
             return False
-        from greenlane_work.store import Answer, Kind
-
-        def answered(answer: Any) -> None:
-            if isinstance(answer, Answer):
-                order.token = answer.token
-            order.answers = [answer]
-            told()
-
-        self._store.submit(Kind.BEGIN, _store_key(order), answered)
+        self.ledger.ask(run, told)
         return True
 
-    def untaken(self, order: Order) -> None:
-        """The order's run has ended, or did not begin, without a look at the store's answer: nothing was called."""
-        for answer in order.answers:
-            if getattr(answer, "token", ""):
-                from greenlane_work.store import Kind
-
-                said = "it was not called"
-                self._store.submit(
-                    Kind.FAILED, _store_key(order), lambda _answer: None, reason=said, token=answer.token
-                )
-        order.answers = []
-
-    def tell(self, order: Order, then: Callable[[BaseException | None], object]) -> bool:
-        """Tell the store what a run has left to tell it, without waiting. False: there is nothing.
-
-        Args:
-            order: its run has ended.
-            then: called on the store's thread when it is written down; None, or why the order has to come again.
-        """
-        untold, order.untold = order.untold, None
-        if untold is None:
-            return False
-        from greenlane.errors import StoreError
-
-        kind, what = untold
-
-        def told(answer: Any) -> None:
-            if isinstance(answer, StoreError):  # this process ends: the message stays unacknowledged
-                then(self._wait(_STORE_PAUSE_S, answer))
-                return
-            if order.kept is not None:
-                order.kept = (order.kept[0], "")
-            then(None)
-
-        self._store.submit(kind, _store_key(order), told, **what)
-        return True
+    def in_doubt(self, run: Run, reason: str) -> None:
+        """Report, without waiting, that the end of the running attempt is unknown."""
+        run.order.in_doubt = True
+        if self.ledger is not None:
+            self.ledger.in_doubt(run, reason)
 
     def wrap(self, task: Any) -> None:
         """Let this task's function run as an order when it is one. Idempotent."""
@@ -166,224 +84,129 @@ class Execution:
             return
 
         @functools.wraps(original)
-        def run(*args: Any, **kwargs: Any) -> Any:
-            order = running.get()
-            request = task.request
-            if order is None or request.called_directly or request.is_eager or request.id != order.request.id:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            run, request = running.get(), task.request
+            if run is None or request.called_directly or request.is_eager or request.id != run.order.request.id:
                 return original(*args, **kwargs)
-            _unless_given_up(order)  # while it waited for the result backend
-            order.over = False
+            _unless_given_up(run)  # while it waited for the result backend
+            run.over = False
             try:
-                result = self._run(order, task, original, args, kwargs)
+                result = self._run(run, task, original, args, kwargs)
             except BaseException as error:
-                _unless_given_up(order)
-                order.raised, order.over = error, True
+                _unless_given_up(run)
+                run.raised, run.over = error, True
                 raise
-            _unless_given_up(order)
-            order.over = True
+            _unless_given_up(run)
+            run.over = True
             return result
 
-        setattr(run, _WRAPPED, original)
-        task.run = run
-        wait_for_the_broker(task)
-        followers_wait(task.app)
-        chords_fire(task.app)
-        bear_its_absence(type(task.backend))
+        setattr(call, _WRAPPED, original)
+        task.run = call
+        adapter.wait_for_the_broker(task)
+        adapter.followers_wait(task.app)
+        adapter.chords_fire(task.app)
+        adapter.bear_its_absence(type(task.backend))
 
-    def _run(self, order: Order, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if self._store is not None:
+    def _run(self, run: Run, task: Any, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        ledger = self.ledger
+        if ledger is not None:
             task.request.callbacks = named(task.request.callbacks or (), task.request.id)
-        if order.kept is not None:
-            self.counts.done_before += 1
-            if order.followed:
+        if run.done is not None:
+            self._totals.calls_saved += 1
+            if run.done.followed:
                 task.request.callbacks = task.request.chain = None
-            return self._kept(order, task, *order.kept)
-        if order.late_unbegun:
-            raise self._wait(_STORE_PAUSE_S, SoftTimeLimitExceeded())
-        if self._store is None:
-            order.attempts += 1
-            known, result = self._asked(order, task, args, kwargs) if order.in_doubt else (False, None)
-        else:
-            known, result = self._begin(order, task, args, kwargs)
+            if ledger is not None:
+                ledger.keep(run, task, run.done.result)
+            return run.done.result
+        if run.late_unbegun:
+            raise waiting(_PAUSE_S, SoftTimeLimitExceeded())
+        known, result = self._known(run, task, args, kwargs)
         if known:
-            self.counts.done_before += 1
-            order.kept = (result, "")  # if what follows it cannot be published, only that is tried again
+            self._totals.calls_saved += 1
+            run.done = Done(result)  # if what follows it cannot be published, only that is tried again
             return result
-        # This attempt's own: a thread that was given up may speak when the next attempt has begun.
-        token = order.token
-        _unless_given_up(order)  # while it waited for the store, or for the upstream's answer
-        if self._store is not None:
-            self._hold(order, token)
+        _unless_given_up(run)  # while it waited for the store, or for the upstream's answer
+        if ledger is not None:
+            ledger.hold(run)
         try:
             result = original(*args, **kwargs)
         except BaseException as error:
-            self._failed(order, task, error, token)
+            self._failed(run, task, error)
             raise
-        if not given_up(order):
-            order.kept = (result, token)
-        return self._kept(order, task, result, token)
-
-    def _kept(self, order: Order, task: Any, result: Any, token: str) -> Any:
-        """Give the result of a call that ended well, once the store has it."""
-        if self._store is None or not token:
-            return result
-        if given_up(order) or not _is_followed(task.request):
-            # Nothing is published after it: the store is told beside the rest of the run, which ends when it knows.
-            self._tell_at_the_end(order, "DONE", token, result=packed(result, pickled=_pickles(task)))
-            return result
-        try:
-            self._done(order, task, result, token)
-        except SoftTimeLimitExceeded as error:
-            raise self._wait(_STORE_PAUSE_S, error) from error
-        order.kept = (result, "")
+        run.done = Done(result, run.token)
+        if ledger is not None:
+            ledger.keep(run, task, result)
         return result
 
-    def _tell_at_the_end(self, order: Order, kind: str, token: str, **what: object) -> None:
-        """Let the store be told when the run has ended; now, by one that was given up: the next one may have begun."""
-        from greenlane_work.store import Kind
-
-        if given_up(order):
-            self._store.submit(Kind[kind], _store_key(order), lambda _answer: None, **what, token=token)
-        else:
-            order.untold = (Kind[kind], {**what, "token": token})
-
-    def _done(self, order: Order, task: Any, result: object, token: str) -> None:
-        """Say that it has had its effect; this waits as long as the store is away."""
-        from greenlane.errors import StoreError
-
-        try:
-            self._store.done(_store_key(order), packed(result, pickled=_pickles(task)), token=token)
-        except StoreError as error:  # this process ends: the message stays unacknowledged, and the order in doubt
-            raise self._wait(_STORE_PAUSE_S, error) from error
-
-    def _hold(self, order: Order, token: str) -> None:
-        """Raise Again when the lease ran out between begin and call: this process stood still, another may have it."""
-        if not self._store.holds_since_begin(token):
-            self.counts.store_waits += 1
-            order.attempts -= 1
-            self._tell_at_the_end(order, "FAILED", token, reason="not called: the lease had run out")
-            raise self._wait(_AGAIN_S, None)
-
-    def in_doubt(self, order: Order, reason: str) -> None:
-        """Report, without waiting, that the end of the running attempt is unknown. For the owner of the channel."""
-        order.in_doubt = True
-        if order.token:
-            from greenlane_work.store import Kind
-
-            self._store.submit(Kind.UNKNOWN, _store_key(order), lambda _answer: None, reason=reason, token=order.token)
-
-    def _begin(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
-        """Ask the store; (True, result) = it is done already."""
-        from greenlane.errors import StoreError
-        from greenlane_work.store import State
-
-        key = _store_key(order)
-        try:
-            begun = self._answer(order, key)
-        except (StoreError, SoftTimeLimitExceeded) as error:  # nothing was called: no fault of task or upstream
-            self.counts.store_waits += 1
-            raise self._wait(_STORE_PAUSE_S, error) from error
-        if begun.state is State.DONE:
-            if not begun.result and _is_followed(task.request):
-                raise Dead("it is done, and its result was not kept for what follows it", reason="result")
-            return True, unpacked(begun.result, pickled=_pickles(task))
-        if begun.state is State.RUNNING:
-            self.counts.store_waits += 1
-            # A lease is how long it may take to learn that its owner died; most often it is about to end well.
-            order.waits += 1
-            raise self._wait(min(begun.wait_s, _AGAIN_S * 2.0 ** min(order.waits, 10), _AGAIN_MOST_S), None)
-        order.waits = 0
-        order.token = begun.token
-        order.attempts = max(order.attempts + 1, begun.attempt - order.earlier)
+    def _known(self, run: Run, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+        """Count the attempt; (True, result) = it is done already, as the store or the upstream says."""
+        order = run.order
+        if self.ledger is None:
+            order.attempts += 1
+            return self._asked(run, task, args, kwargs) if order.in_doubt else (False, None)
+        done, result, unknown = self.ledger.begin(run, task)
+        if done:
+            return True, result
         if self._retrying.attempts(order) > self._most:
-            return self._given_up(order, task, args, kwargs, unknown=begun.state is State.UNKNOWN)
-        if begun.state is State.UNKNOWN:
-            return self._asked(order, task, args, kwargs)
-        return False, None
+            return self._given_up(run, task, args, kwargs, unknown=unknown)
+        return self._asked(run, task, args, kwargs) if unknown else (False, None)
 
-    def _answer(self, order: Order, key: str) -> Any:
-        """What the store said before the run; one that nobody has asked for waits for it here."""
-        try:
-            answer = order.answers.pop()
-        except IndexError:
-            return self._store.begin(key)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
-
-    def _given_up(self, order: Order, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
+    def _given_up(self, run: Run, task: Any, args: Any, kwargs: Any, *, unknown: bool) -> tuple[bool, Any]:
         """No further call. The worker that died over the last one may have made it: ask the upstream.
 
         Raises:
             Dead: it has not been carried out, as far as can be known.
         """
-        key, told = _store_key(order), "how the last one ended is unknown"
         if unknown and inspect.getattr_static(task, ASK, None) is not None:
-            known, result = self._asked(order, task, args, kwargs)
+            known, result = self._asked(run, task, args, kwargs)
             if known:
                 return True, result
             unknown = False
-        if not unknown:
-            told = "the last one had no effect"
-        order.history = tried_of(self._store.history(key)) or order.history
-        (self._store.unknown if unknown else self._store.failed)(key, "given up", token=order.token)
-        raise Dead(f"begun {order.attempts - 1} times; {told}")
+        assert self.ledger is not None
+        self.ledger.give_up(run, unknown=unknown)
+        told = "how the last one ended is unknown" if unknown else "the last one had no effect"
+        raise Dead(f"begun {run.order.attempts - 1} times; {told}")
 
-    def _asked(self, order: Order, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
+    def _asked(self, run: Run, task: Any, args: Any, kwargs: Any) -> tuple[bool, Any]:
         """The end of the last attempt is unknown: ask the upstream or the store."""
-        ask = inspect.getattr_static(task, ASK, None)
+        order, ask = run.order, inspect.getattr_static(task, ASK, None)
         if isinstance(ask, staticmethod):
             ask = ask.__func__
         if ask is None:
-            self.counts.calls_repeated += 1
-            if self._store is not None:
+            self._totals.calls_repeated += 1
+            if self.ledger is not None:
                 order.note("repeated", "the last attempt's end is unknown, and the task has no `ask`")
             return False, None
-        self.counts.asked += 1
+        self._totals.calls_asked += 1
         try:
             result = ask(*args, **kwargs)
-            _unless_given_up(order)
+            _unless_given_up(run)
             if result is None:
                 order.in_doubt = False
-                if self._store is not None:
-                    self._store.absent(_store_key(order), token=order.token)
+                if self.ledger is not None:
+                    self.ledger.absent(run)
                 return False, None
         except BaseException as error:
-            _unless_given_up(order)
+            _unless_given_up(run)
             _log.warning("the `ask` of %s failed for order %s: %r", task.name, order.id, error)
-            self.in_doubt(order, f"asked: {self.said(error)}")
+            self.in_doubt(run, f"asked: {self.said(error)}")
             self._again(order, task, error, self._most)
             raise
-        if self._store is not None:
-            self._done(order, task, result, order.token)
+        if self.ledger is not None:
+            self.ledger.done(run, task, result, run.token)
         return True, result
 
-    def _failed(self, order: Order, task: Any, error: BaseException, token: str) -> None:
+    def _failed(self, run: Run, task: Any, error: BaseException) -> None:
         """Say how it ended, and raise Again if it is to be tried again."""
+        order = run.order
         self._refused(order, error)
         no_effect = isinstance(error, (Reject, *expected(task))) or nothing_sent(error)
         # Also where an attempt that was given up says so, when the next one has begun.
         order.in_doubt |= not no_effect
-        if self._store is not None:
-            # When the run has ended: a soft limit does not end a wait for the store here, and the next attempt of
-            # `self.retry` begins when Celery has written RETRY, or that could overwrite its result.
-            if isinstance(error, Ignore):
-                self._tell_at_the_end(order, "DONE", token, result=packed(None))
-            else:
-                self._tell_at_the_end(order, "FAILED" if no_effect else "UNKNOWN", token, reason=self.said(error))
-        self._again(order, task, error, self.attempts_of(order, error))
-
-    def attempts_of(self, order: Order, error: BaseException) -> int:
-        """Give how many attempts an order has whose task raised this.
-
-        One: a task that raises is run as often as Celery runs it. More where its key's rule, the task itself or the
-        setting says so, or where it knows that nothing was sent.
-        """
-        if any(isinstance(cause, NotSent) for cause in causes(error)):
-            return self._most
-        of_task = getattr(order.request.task, RETRIES, None)
-        retries = self._retries_of_keys.get(order.key, self._retries if of_task is None else of_task)
-        return int(retries) + 1
+        if self.ledger is not None:
+            answer = isinstance(error, Ignore)
+            self.ledger.failed(run, answer=answer, no_effect=no_effect, reason=self.said(error))
+        self._again(order, task, error, self._retrying.attempts_of(order, error))
 
     def _again(self, order: Order, task: Any, error: BaseException, attempts: int) -> None:
         # A task that calls sys.exit has failed; what else is no Exception ends a run on purpose.
@@ -395,30 +218,8 @@ class Execution:
         if at_ns is not None:
             raise Again(at_ns, error, why=self.said(error)) from error
 
-    def _wait(self, seconds: float, error: BaseException | None) -> Again:
-        why = "the order is being done elsewhere" if error is None else self.said(error)
-        return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
 
-
-def _pickles(task: Any) -> bool:
-    return task.app.conf.result_serializer == "pickle" and "pickle" in task.app.conf.accept_content
-
-
-def _unless_given_up(order: Order) -> None:
+def _unless_given_up(run: Run) -> None:
     """Raise Ignore in a run that was given up: Celery is to write nothing and publish nothing, the next run does."""
-    if given_up(order):
+    if run.abandoned:
         raise Ignore
-
-
-def _is_followed(request: Any) -> bool:
-    return bool(request.callbacks or request.chain or request.chord)
-
-
-def _store_key(order: Order) -> str:
-    return store_key(order.name, order.id, order.identity[3])
-
-
-def expected(task: Any) -> tuple[type[BaseException], ...]:
-    """What the task says that it may raise in the ordinary course: an answer, no failure."""
-    throws = getattr(task, "throws", ()) or ()
-    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)

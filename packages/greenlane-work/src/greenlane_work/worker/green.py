@@ -23,10 +23,10 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane.errors import HostError
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import get_ident, sleep, start_new_thread, threads_are_green
-from greenlane_work.order import Order
+from greenlane_work.order import Run
 from greenlane_work.settings import WorkSettings
 from greenlane_work.worker.jobs import RecordedJobs
-from greenlane_work.worker.owner import Call, Owner, do_all
+from greenlane_work.worker.owner import Call, Owner, do_all, nothing
 from greenlane_work.worker.pool import Pool
 from greenlane_work.worker.runs import HardTimeLimitExceeded, Runner, Runs, Serve
 
@@ -109,7 +109,9 @@ class GreenOwner:
         self._gevent: Any = gevent
         self._thread = get_ident()
         self._posted: deque[Call] = deque()
+        self._behind: list[Call] = []
         self.together: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        self.after: Call = nothing
         self._work = Event()
         self._turned = Event()
         self._watcher = gevent.get_hub().loop.async_()
@@ -124,6 +126,11 @@ class GreenOwner:
             self._work.set()
         else:
             self._watcher.send()
+
+    def post_behind(self, call: Call) -> None:
+        """See Owner."""
+        self._behind.append(call)
+        self.wake()
 
     def wake(self) -> None:
         """See Owner."""
@@ -148,7 +155,10 @@ class GreenOwner:
             self._work.wait()
             self._work.clear()
             with self.together():
-                do_all(self._posted)
+                do_all(self._posted, self.after)
+            behind, self._behind = self._behind, []
+            for call in behind:
+                self.post(call)
             self._turned.set()
 
 
@@ -160,22 +170,22 @@ class GreenRunner:
 
         self._gevent: Any = gevent
         self._serve = serve
-        self._left: set[tuple[int, int]] = set()
+        self._left: set[Run] = set()
 
-    def run(self, order: Order) -> None:
+    def run(self, run: Run) -> None:
         """See Runner."""
-        order.runner = self._gevent.spawn(self._run, order, order.generation)
+        run.runner = self._gevent.spawn(self._run, run)
 
-    def soften(self, order: Order) -> None:
+    def soften(self, run: Run) -> None:
         """See Runner."""
-        if order.runner is not None:
-            order.runner.kill(SoftTimeLimitExceeded(), block=False)
+        if run.runner is not None:
+            run.runner.kill(SoftTimeLimitExceeded(), block=False)
 
-    def abandon(self, order: Order, generation: int) -> None:
+    def abandon(self, run: Run) -> None:
         """See Runner."""
-        self._left.add((order.number, generation))
-        if order.runner is not None:
-            order.runner.kill(HardTimeLimitExceeded(), block=False)
+        self._left.add(run)
+        if run.runner is not None:
+            run.runner.kill(HardTimeLimitExceeded(), block=False)
 
     def abandoned(self) -> int:
         """See Runner."""
@@ -184,12 +194,12 @@ class GreenRunner:
     def close(self) -> None:
         """Nothing is idle."""
 
-    def _run(self, order: Order, generation: int) -> None:
+    def _run(self, run: Run) -> None:
         try:
-            self._serve(order, generation)
+            self._serve(run)
         except (SoftTimeLimitExceeded, HardTimeLimitExceeded):
             pass
-        self._left.discard((order.number, generation))
+        self._left.discard(run)
 
 
 class LoopWatch:
@@ -198,7 +208,7 @@ class LoopWatch:
     Made on the thread of the loop, which it then watches to the process's end.
 
     Args:
-        serving: the code that runs an order: its local variable `order` says which.
+        serving: the code that makes a run: its local variable `run` says which.
     """
 
     def __init__(self, serving: CodeType) -> None:
@@ -230,29 +240,31 @@ class LoopWatch:
             if stuck_s < 2 * _LOOK_S:
                 continue
             frame = sys._current_frames().get(self._thread)
-            order = self._order(frame)
-            if order is not None and order.due_ns and time.monotonic_ns() > order.due_ns and stopped != turned:
+            run = self._run(frame)
+            if run is not None and run.due_ns and time.monotonic_ns() > run.due_ns and stopped != turned:
                 stopped = turned
-                order.late = order.late or "soft time limit"
+                run.late = run.late or "soft time limit"
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
                     ctypes.c_ulong(self._thread), ctypes.py_object(SoftTimeLimitExceeded)
                 )
             if stuck_s >= _STUCK_S and told != turned:
                 told = turned
-                _tell(frame, order, stuck_s)
+                _tell(frame, run, stuck_s)
 
-    def _order(self, frame: FrameType | None) -> Order | None:
+    def _run(self, frame: FrameType | None) -> Run | None:
         while frame is not None:
             if frame.f_code is self._serving:
-                order = frame.f_locals.get("order")
-                return order if isinstance(order, Order) else None
+                run = frame.f_locals.get("run")
+                return run if isinstance(run, Run) else None
             frame = frame.f_back
         return None
 
 
-def _tell(frame: FrameType | None, order: Order | None, stuck_s: float) -> None:
+def _tell(frame: FrameType | None, run: Run | None, stuck_s: float) -> None:
     # Not by `logging`: its locks are green ones.
-    who = "something" if order is None else f"order {order.id} at {order.key!r} ({order.name})"
+    who = "something"
+    if run is not None:
+        who = f"order {run.order.id} at {run.order.key!r} ({run.order.name})"
     stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame is not None else ""
     text = f"greenlane celery: {who} has not yielded for {stuck_s:.1f} s: no other order runs meanwhile\n{stack}"
     with contextlib.suppress(OSError):

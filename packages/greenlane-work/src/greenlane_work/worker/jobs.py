@@ -15,7 +15,7 @@ from typing import Any, Final
 from greenlane._native import Recorder
 from greenlane.probes import enqueued
 from greenlane.wiring import process
-from greenlane_work.order import Order
+from greenlane_work.order import Run
 from greenlane_work.settings import WorkSettings
 
 __all__ = ["PermittedJobs", "RecordedJobs"]
@@ -42,29 +42,30 @@ class RecordedJobs:
         self._recorder = Recorder()
         process.send_deadlines(settings)
 
-    def open(self, order: Order) -> Any:
+    def open(self, run: Run) -> Any:
         """Begin a job on the run's own thread or greenlet. The result is for `close`."""
-        return (self._record(order), False) if self._recorder.recording() else _NOTHING
+        return (self._record(run), False) if self._recorder.recording() else _NOTHING
 
     def close(self, opened: Any, failed: bool) -> None:
         """End it."""
         if opened[0]:
             self._recorder.close(opened[0], int(failed))
 
-    def _record(self, order: Order) -> int:
-        parked_ns = sum(ns for _, ns in order.held)
-        arrival_ns = order.arrival_ns if order.generation == 1 else order.begun_ns - parked_ns
+    def _record(self, run: Run) -> int:
+        order = run.order
+        parked_ns = sum(ns for _, ns in run.held)
+        arrival_ns = order.arrival_ns if order.runs == 1 else run.begun_ns - parked_ns
         job = self._recorder.open(
-            arrival_ns=min(arrival_ns, order.begun_ns),
-            spawn_ns=order.begun_ns,
+            arrival_ns=min(arrival_ns, run.begun_ns),
+            spawn_ns=run.begun_ns,
             deadline_ns=order.deadline_ns(time.monotonic_ns()),
             clock="accept" if enqueued.RECEIVED in order.request.request_dict else "enqueue",
             host="greenlane.work",
         )
         if job:
             self._recorder.name(order.name)
-            at_ns = order.begun_ns - parked_ns
-            for by, ns in order.held:
+            at_ns = run.begun_ns - parked_ns
+            for by, ns in run.held:
                 self._recorder.parked(job, at_ns, at_ns + ns, f"{by} {order.key}" if by in ("breaker", "limit") else by)
                 at_ns += ns
         return job
@@ -86,10 +87,10 @@ class PermittedJobs(RecordedJobs):
         self._open: Callable[[str, int, int], bool] = running.open_task
         self._close: Callable[[], object] = running.close
 
-    def open(self, order: Order) -> Any:
+    def open(self, run: Run) -> Any:
         """See RecordedJobs."""
-        job, _ = super().open(order)
-        return job, self._open(order.name, order.arrival_ns or time.monotonic_ns(), order.due_ns)
+        job, _ = super().open(run)
+        return job, self._open(run.order.name, run.order.arrival_ns or time.monotonic_ns(), run.due_ns)
 
     def close(self, opened: Any, failed: bool) -> None:
         """See RecordedJobs."""

@@ -12,7 +12,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from greenlane_work.limits import CallOutcome
 from greenlane_work.order import NotSent
 
-__all__ = ["causes", "upstream_retry_after_s", "nothing_sent", "outcome_of"]
+__all__ = ["Again", "Dead", "causes", "expected", "nothing_sent", "outcome_of", "upstream_retry_after_s", "waiting"]
 
 #: HTTP: come later; the upstream, not the order, is the trouble.
 _REFUSALS: Final = frozenset({429, 503})
@@ -33,6 +33,31 @@ _CELERYS: Final = frozenset({"amqp", "kombu"})
 _RETRY_AFTER_MOST_S: Final = 3600.0
 #: Causes that are looked at. Arbitrary: requests wraps urllib3 wraps the socket's error.
 _DEPTH: Final = 8
+
+
+class Again(Retry):  # type: ignore[misc] # Celery has no types
+    """The order is to be run again in this worker, later. Celery's tracer takes it for a task's own retry."""
+
+    def __init__(self, at_ns: int, exc: BaseException | None = None, *, counted: bool = True, why: str = "") -> None:
+        super().__init__(message=why or None, exc=exc, when=max(0.0, (at_ns - time.monotonic_ns()) / 1e9))
+        self.at_ns = at_ns
+        # False: the attempt was no attempt, nothing was called.
+        self.counted = counted
+        self.why = why
+
+
+def waiting(seconds: float, error: BaseException | None = None) -> Again:
+    """Give what lets an order wait whose attempt was none; None = it is being done elsewhere."""
+    why = "the order is being done elsewhere" if error is None else repr(error)
+    return Again(time.monotonic_ns() + int(seconds * 1e9), error, counted=False, why=why)
+
+
+class Dead(Exception):
+    """The order must not run again. `reason`: a word for the dead letter."""
+
+    def __init__(self, said: str, *, reason: str = "attempts") -> None:
+        super().__init__(said)
+        self.reason = reason
 
 
 def outcome_of(error: BaseException | None) -> CallOutcome:
@@ -123,3 +148,9 @@ def _grpc(error: BaseException) -> str | None:
     if type(error).__module__.partition(".")[0] != "grpc" or not callable(code):
         return None
     return str(getattr(code(), "name", ""))
+
+
+def expected(task: Any) -> tuple[type[BaseException], ...]:
+    """What the task says that it may raise in the ordinary course: an answer, no failure."""
+    throws = getattr(task, "throws", ()) or ()
+    return tuple(throws) if isinstance(throws, tuple | list) else (throws,)

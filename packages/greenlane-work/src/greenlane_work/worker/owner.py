@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-__all__ = ["Alarm", "Call", "Entry", "Owner", "do_all"]
+__all__ = ["Alarm", "Call", "Entry", "Owner", "do_all", "nothing"]
 
 Call = Callable[[], object]
 
@@ -27,9 +27,14 @@ class Owner(Protocol):
 
     #: Around what is done in one turn: what it says to the broker is sent together. Set by the step.
     together: Callable[[], AbstractContextManager[object]]
+    #: Called behind what was posted: so none of it has to ask what may begin now. Set by the flow.
+    after: Call
 
     def post(self, call: Call) -> None:
         """From any thread: let the owner do it soon. Never blocks."""
+
+    def post_behind(self, call: Call) -> None:
+        """Of the owner alone: do it in the next turn, when all that this one has to say to the broker is sent."""
 
     def wake(self) -> None:
         """From any thread and from a signal's function: let the owner's loop turn."""
@@ -41,14 +46,22 @@ class Owner(Protocol):
         """Of the owner alone: do what is posted, for at most this long, or until something was."""
 
 
-def do_all(posted: deque[Call]) -> None:
-    """Do what was posted. A call that fails does not stop the others."""
-    while posted:
-        call = posted.popleft()
+def do_all(posted: deque[Call], after: Call | None = None) -> None:
+    """Do what was posted, and `after` if that was anything. A call that fails does not stop the others."""
+    waiting = after if posted else None
+    while posted or waiting is not None:
+        if posted:
+            call = posted.popleft()
+        elif waiting is not None:
+            call, waiting = waiting, None
         try:
             call()
         except Exception:
             _log.exception("a bug of Greenlane: %r failed", call)
+
+
+def nothing() -> None:
+    """Do nothing: what `Owner.after` is until it is set."""
 
 
 class Entry:

@@ -36,14 +36,12 @@ class Pauses:
         alarm: Alarm,
         *,
         keyed: bool,
-        turn: Callable[[], object],
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._upstreams = upstreams
         self._owner = owner
         self._alarm = alarm
         self._keyed = keyed
-        self._turn = turn
         self._clock_ns = clock_ns
         # Until when, monotonic. Written by the owner.
         self._until_ns: dict[str, int] = {}
@@ -91,4 +89,3 @@ class Pauses:
         if self._until_ns.get(key) == until_ns:
             del self._until_ns[key]
             self._upstreams.close(key, self._clock_ns())
-            self._turn()

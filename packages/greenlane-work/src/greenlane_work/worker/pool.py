@@ -115,7 +115,7 @@ class Pool(BasePool):  # type: ignore[misc]
 
     def on_stop(self) -> None:
         """Wait for what runs, bounded."""
-        self.ending.wait(self.flow, getattr(self.flow.consumer, "connection", None))
+        self.ending.wait(self.flow, getattr(self.flow.intake.consumer, "connection", None))
         self.flow.close()
         code = self.ending.exit_code
         signals.worker_process_shutdown.send(sender=self._hostname, pid=os.getpid(), exitcode=code)
@@ -144,7 +144,7 @@ class Pool(BasePool):  # type: ignore[misc]
 
     @property
     def _hostname(self) -> str:
-        return str(getattr(self.flow.consumer, "hostname", ""))
+        return str(getattr(self.flow.intake.consumer, "hostname", ""))
 
     @property
     def num_processes(self) -> int:

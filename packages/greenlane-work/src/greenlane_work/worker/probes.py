@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from greenlane._native import Upstreams
 from greenlane_work.keys import provider_of
-from greenlane_work.order import Order
+from greenlane_work.order import Run
 from greenlane_work.worker.owner import Owner
 
 __all__ = ["COMMAND", "Probes"]
@@ -45,7 +45,6 @@ class Probes:
         *,
         keyed: bool,
         elsewhere: Callable[[str, Callable[[Any], object]], object],
-        turn: Callable[[], object],
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._upstreams = upstreams
@@ -53,24 +52,23 @@ class Probes:
         self._owner = owner
         self._keyed = keyed
         self._elsewhere = elsewhere
-        self._turn = turn
         self._clock_ns = clock_ns
         self._own: Final = uuid.uuid4().hex
         # Until when failed probes keep a key's breaker open that the others know of. For the owner.
         self._told_ns: dict[str, int] = {}
 
-    def ended(self, order: Order, *, well: bool) -> None:
+    def ended(self, run: Run, *, well: bool) -> None:
         """A call has ended. Tell the others what it has decided, if it was a probe. For the owner."""
-        for key in order.probes:
+        for key in run.probes:
             upstreams, name = self._place(key)
             look = upstreams.look_at(name)
             if look is None:
                 continue
             if well and look.breaker == "closed":
-                self._tell(order.request.app, key, 0)
+                self._tell(run.order.request.app, key, 0)
             # Where most upstreams fail, the reason is probably this worker's, and says nothing to the others.
             elif not well and look.breaker == "open" and not upstreams.totals().common:
-                self._failed(order.request.app, key, look.open_until_ns)
+                self._failed(run.order.request.app, key, look.open_until_ns)
 
     def command(self, _state: Any, key: Any = "", seconds: Any = None, by: Any = "") -> None:
         """Do what another worker says. On the thread of the remote control."""
@@ -88,7 +86,6 @@ class Probes:
         else:
             _log.info("another worker reports that %r answers again: its orders start", key)
             upstreams.close(name, self._clock_ns())
-            self._turn()
 
     def _failed(self, app: Any, key: str, until_ns: int) -> None:
         now_ns = self._clock_ns()

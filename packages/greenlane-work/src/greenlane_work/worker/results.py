@@ -1,4 +1,4 @@
-"""What Celery learns of an order beside its tracer: request tables, events, and the results of dead orders.
+"""Ends of orders that Celery's tracer does not see, written down in the result backend.
 
 A death that Celery's tracer does not see (a deadline, a hard limit, a rejection) is written down as a failure of its
 task, as Celery itself would: waiters for the result, and a chord that counts it, are informed. So is that of a
@@ -13,9 +13,8 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from datetime import UTC, datetime
 from queue import SimpleQueue
 from typing import Any, Final
 
@@ -25,24 +24,19 @@ from celery import signals, states
 from celery.app.task import Context
 from celery.platforms import signals as numbers_of_signals
 from celery.utils.functional import maybe_list
-from celery.utils.imports import symbol_by_name
 from celery.worker import state
-from celery.worker.state import task_ready, task_reserved
 from kombu.serialization import loads, prepare_accept_content
 
-from greenlane_work.order import Order, running
-from greenlane_work.worker.own_retry import away
+from greenlane_work.order import Order, Run, running
+from greenlane_work.worker.adapter import Revoked, away
 
-__all__ = ["TRIED_NS", "Results", "forgotten", "reserved", "revoked_elsewhere", "scheduled", "tell"]
+__all__ = ["TRIED_NS", "Results"]
 
 _log = logging.getLogger("greenlane.work")
 
 #: Results that are written at the same time, and those that wait for it: the backend may be away for hours. Arbitrary.
 _THREADS: Final = 4
 _WAITING_MOST: Final = 10_000
-#: What Celery says of a request that it has revoked: why, whether its run is stopped, by which signal, whether it had
-#: expired.
-Revoked = tuple[str, bool, Any, bool]
 #: States of orders that a revoke keeps from beginning.
 _NOT_BEGUN: Final = (states.PENDING, states.RECEIVED, states.RETRY, states.REJECTED)
 #: A result that the backend cannot take is tried again for this long. Arbitrary: one that is restarted is back by then.
@@ -62,82 +56,12 @@ Write = Callable[..., None]
 Mark = Callable[[Write], object]
 
 
-def forgotten(order: Order, *, successful: bool = False) -> None:
-    """Let Celery's tables forget the request of an order that has left this worker."""
-    if order.request is not None:
-        task_ready(order.request, successful=successful)
-
-
-def reserved(order: Order) -> None:
-    """Let Celery's tables have an order that waits for its next attempt among those that wait."""
-    task_ready(order.request)
-    task_reserved(order.request)
-
-
-def scheduled(orders: Iterator[Order]) -> list[dict[str, object]]:
-    """Give the orders that wait for their time or for their next attempt, as `inspect scheduled` shows them."""
-    now_s, now_ns = time.time(), time.monotonic_ns()
-    return [
-        {
-            "eta": datetime.fromtimestamp(now_s + (order.not_before_ns - now_ns) / 1e9, UTC).isoformat(),
-            "priority": 6,
-            "request": order.request.info(),
-        }
-        for order in orders
-        if order.not_before_ns
-    ]
-
-
-def tell(request: Any, event: str, **fields: object) -> None:
-    """Send one of Celery's events. A failure does not affect the order."""
-    try:
-        request.send_event(event, **fields)
-    except Exception:
-        _log.debug("the event %s could not be sent", event, exc_info=True)
-
-
-def revoked_elsewhere(task: Any, discarded: Callable[[Any], object], stopped: Callable[[Any, Revoked], object]) -> None:
-    """Let this task's requests write nothing down themselves when they are found revoked or expired. Idempotent.
-
-    Celery does so where it looks, which is on the owner: a result backend that does not answer would stop it each time,
-    and one that cannot be reached would look like a lost connection to the broker.
-
-    Args:
-        discarded: called with a request that Celery has found so on receipt, before there is an order.
-        stopped: called with a request whose run `revoke(terminate=True)` stops, and what is to be told of it.
-    """
-    kind: Any = symbol_by_name(task.Request)
-    if hasattr(kind, "greenlane_order"):
-        return
-
-    class Request(kind):  # type: ignore[misc] # Celery has no types
-        #: It has become an order: the flow looks then.
-        greenlane_order = False
-        #: Why it is not begun, as its result is to say; "" = it is, or that is being written down.
-        greenlane_revoked = ""
-        #: Done when it is written down that its run was stopped; None = it was not stopped.
-        greenlane_stopped: Future[None] | None = None
-
-        def _announce_revoked(self, reason: str, terminated: bool, signum: Any, expired: bool) -> None:
-            self._already_revoked = True
-            task_ready(self)
-            tell(self, "task-revoked", terminated=terminated, signum=signum, expired=expired)
-            if terminated:
-                stopped(self, (reason, terminated, signum, expired))
-                return
-            self.greenlane_revoked = reason
-            if not self.greenlane_order:
-                discarded(self)
-
-    task.Request = Request
-
-
 class Results:
     """Writes results down on threads (or greenlets) of its own: a result backend that is away stops no order.
 
     One that refuses is tried again for 30 s, a Redis that does not answer is waited for for 120 s
     (`redis_socket_timeout`), and what hears of a failure (`on_failure`, receivers of `task_failure`) may hang. So there
-    are a few of them, and nobody waits for them without end: see `Settlement`.
+    are a few of them, and nobody waits for them without end: see `Effects`.
     """
 
     def __init__(self) -> None:
@@ -150,12 +74,15 @@ class Results:
         # Set by the step: Celery's app.
         self.app: Any = None
 
-    def failed(self, order: Order, error: BaseException, then: Callable[[], object]) -> None:
-        """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks."""
+    def failed(self, order: Order, run: Run | None, error: BaseException, then: Callable[[], object]) -> None:
+        """Write it down soon, and call `then` on that thread, also where the backend refuses it; never blocks.
+
+        `run`: the one that failed; given up, it may still be at it, and write its failure down itself.
+        """
         if order.request is None:
             self._put(order.id, functools.partial(_mark_unread, self.app, order.delivery.message, error), then)
         else:
-            self._put(order.id, functools.partial(_mark_failed, order, error), then)
+            self._put(order.id, functools.partial(_mark_failed, order, run or Run(order), error), then)
 
     def revoked(self, order: Order, then: Callable[[], object]) -> None:
         """Likewise that it was revoked, or has expired."""
@@ -224,10 +151,9 @@ class Results:
             time.sleep(_PAUSE_S)
 
 
-def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
+def _mark_failed(order: Order, run: Run, error: BaseException, write: Write) -> None:
     # What hears of the failure (errbacks, a chord) is published from here, and waits for the broker.
-    order.over = True
-    running.set(order)
+    running.set(Run(order, over=True))
     request = order.request
     task, context = request.task, request._context
     try:
@@ -235,10 +161,10 @@ def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
     except BaseException:
         info = ExceptionInfo()
     # Its run was given up, and is still at it; what it calls may hang.
-    if not order.writing.acquire(timeout=_WRITING_S):
+    if not run.writing.acquire(timeout=_WRITING_S):
         return
-    failure_written = order.failure_written
-    order.writing.release()
+    failure_written = run.failure_written
+    run.writing.release()
     if not failure_written:
         mark = task.backend.mark_as_failure
         write(mark, request.id, error, info.traceback, request=context, store_result=request.store_errors)
@@ -257,8 +183,7 @@ def _mark_failed(order: Order, error: BaseException, write: Write) -> None:
 
 
 def _mark_unbegun(order: Order, write: Write) -> None:
-    order.over = True
-    running.set(order)
+    running.set(Run(order, over=True))
     reason = order.request.greenlane_revoked
     _mark_revoked(order.request, (reason, False, None, reason == "expired"), write)
 

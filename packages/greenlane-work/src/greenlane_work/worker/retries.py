@@ -18,14 +18,20 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from greenlane_work.limits import UpstreamRule
-from greenlane_work.order import Order
+from greenlane_work.limits import UpstreamRule, retries_of_keys
+from greenlane_work.order import NotSent, Order
 from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.outcomes import causes
 from greenlane_work.worker.totals import Totals
 
 __all__ = ["RetryBudget", "RetryDelay", "Retrying"]
 
 _NS: Final = 1_000_000_000
+#: The longest wait between two attempts, as a multiple of the first: with 1 s, an upstream that is back is found within
+#: a minute.
+_RETRY_MOST: Final = 60
+#: A task's attribute: how many further runs after it raised.
+RETRIES: Final = "greenlane_retries"
 
 
 @dataclass(frozen=True)
@@ -106,10 +112,12 @@ class Retrying:
 
     def __init__(self, settings: WorkSettings, totals: Totals, *, stored: bool) -> None:
         """`stored`: a store counts attempts, also those that were retries of Celery's."""
+        self._settings = settings
+        self._retries_of_keys = retries_of_keys(settings)
         self._totals = totals
         self._stored = stored
         self._random = random.Random()
-        self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_most_s)
+        self._delay = RetryDelay(settings.task_retry_s, settings.task_retry_s * _RETRY_MOST)
         # Of keys that have retried; one that is forgotten starts from zero.
         self._budgets: OrderedDict[str, RetryBudget] = OrderedDict()
         self._guard = allocate_lock()
@@ -124,6 +132,18 @@ class Retrying:
         """Give how many attempts were made beside Celery's own retries, which Celery bounds."""
         earlier = order.identity[2] if self._stored else 0
         return max(order.attempts - earlier, min(order.attempts, 1))
+
+    def attempts_of(self, order: Order, error: BaseException) -> int:
+        """Give how many attempts an order has whose task raised this.
+
+        One: a task that raises is run as often as Celery runs it. More where its key's rule, the task itself or the
+        setting says so, or where it knows that nothing was sent.
+        """
+        if any(isinstance(cause, NotSent) for cause in causes(error)):
+            return self._settings.task_attempts
+        of_task = getattr(order.request.task, RETRIES, None)
+        retries = self._retries_of_keys.get(order.key, self._settings.task_retries if of_task is None else of_task)
+        return int(retries) + 1
 
     def again_ns(self, order: Order, attempts: int, *, writings: int = 0) -> int | None:
         """Give when a failed order is run again; None: its attempts or its deadline do not allow it. From any thread.

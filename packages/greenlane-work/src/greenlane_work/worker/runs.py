@@ -1,4 +1,4 @@
-"""The runs of orders: begun on a thread or greenlet, held to their time limits, and told of when they end.
+"""The runs of orders: begun on a thread or greenlet, held to their time limits, and reported when they end.
 
 Everything here runs on the owner of the channel but `serve`, which runs an order where orders run.
 """
@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from billiard.einfo import ExceptionInfo
-from celery.app.trace import fast_trace_task, trace_task_ret
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.utils.saferepr import saferepr
 
 from greenlane import deadline
 from greenlane._native import Start
 from greenlane_work.keys import provider_of
-from greenlane_work.order import Order, Stage, run_generation, running
+from greenlane_work.order import Run, running
 from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.adapter import trace
 from greenlane_work.worker.jobs import RecordedJobs
 from greenlane_work.worker.owner import Alarm, Owner
 from greenlane_work.worker.totals import Totals
@@ -40,8 +40,10 @@ Result = tuple[Any, Any, Any]
 #: In place of the seconds: the run ended past Celery's tracer, which has written no result.
 UNTRACED: Final = -1.0
 
-#: Runs an order, of which this is the run with that number: `Runs.serve`.
-Serve = Callable[[Order, int], None]
+#: Makes a run: `Runs.serve`.
+Serve = Callable[[Run], None]
+#: Gets what has become of a run, on the owner: what Celery's tracer gave, or why it was given up.
+Report = Callable[[Run, "Result | str"], object]
 
 
 class HardTimeLimitExceeded(BaseException):
@@ -49,16 +51,16 @@ class HardTimeLimitExceeded(BaseException):
 
 
 class Runner(Protocol):
-    """Runs orders, each apart from the others."""
+    """Makes runs, each apart from the others."""
 
-    def run(self, order: Order) -> None:
+    def run(self, run: Run) -> None:
         """Start it; returns at once."""
 
-    def soften(self, order: Order) -> None:
-        """Raise SoftTimeLimitExceeded in it, or say so in the order where it has not begun."""
+    def soften(self, run: Run) -> None:
+        """Raise SoftTimeLimitExceeded in it, or say so in the run where it has not begun."""
 
-    def abandon(self, order: Order, generation: int) -> None:
-        """Free the place of this run; the order was given up."""
+    def abandon(self, run: Run) -> None:
+        """Free its place: it was given up."""
 
     def abandoned(self) -> int:
         """Give how many that were given up have not ended yet."""
@@ -71,9 +73,8 @@ class Runs:
     """See the module.
 
     Args:
-        tell: tells the store of the end, and calls back from any thread; False = there is nothing to tell.
-        ended: a run ended by itself, with this result; its order is still RUNNING.
-        given_up: one did not, for this reason; whether its call went through is unknown.
+        tell: tells the store of the end, and calls back from any thread; False = there is nothing. None = no store.
+        report: of a run that was given up it is unknown whether its call went through.
     """
 
     def __init__(
@@ -85,9 +86,8 @@ class Runs:
         *,
         make_runner: Callable[[Serve], Runner],
         jobs: RecordedJobs,
-        tell: Callable[[Order, Callable[[BaseException | None], object]], bool],
-        ended: Callable[[Order, Result], None],
-        given_up: Callable[[Order, str], None],
+        tell: Callable[[Run, Callable[[BaseException | None], object]], bool] | None,
+        report: Report,
     ) -> None:
         self._settings = settings
         self._owner = owner
@@ -95,77 +95,74 @@ class Runs:
         self._totals = totals
         self._jobs = jobs
         self._tell = tell
-        self._ended = ended
-        self._given_up = given_up
+        self._report = report
         self.runner = make_runner(self.serve)
 
-    def begin(self, order: Order, start: Start, left_ns: int = 0) -> None:
-        """Let it run; returns at once. `left_ns`: when it left the parked ones, monotonic; 0 = now."""
+    def begin(self, run: Run, start: Start, passed: Start | None, left_ns: int = 0) -> None:
+        """Let it run; returns at once.
+
+        Args:
+            run: of an order that does not run.
+            start: how its key let it through, and how its provider did: `passed`.
+            left_ns: when it left the parked ones, monotonic; 0 = now.
+        """
+        order = run.order
         self._totals.started += 1
+        order.runs += 1
         order.began_s = round(time.time(), 3)
-        order.begun_ns = time.monotonic_ns()
+        run.begun_ns = time.monotonic_ns()
         # Since it left the parked ones the store was asked.
-        store_ns = order.begun_ns - left_ns if left_ns else 0
-        passed_ns = order.passed.breaker_ns if order.passed is not None else 0
-        order.held = (
+        store_ns = run.begun_ns - left_ns if left_ns else 0
+        passed_ns = passed.breaker_ns if passed is not None else 0
+        run.held = (
             ("breaker", start.breaker_ns + passed_ns), ("limit", start.limit_ns), ("slots", start.slots_ns),
             *((("store", store_ns),) if store_ns else ()),
         )  # fmt: skip
-        order.generation += 1
-        levels = ((order.key, start), (f"{provider_of(order.key)}/", order.passed))
-        order.probes = [name for name, level in levels if level is not None and level.probe]
-        order.late, order.late_unbegun = "", False
-        order.over, order.retried = order.name == _CHORD_UNLOCK, False
-        order.result_written, order.failure_written, order.raised = False, None, None
-        self._set_limits(order, start)
+        if start.probe or (passed is not None and passed.probe):
+            levels = ((order.key, start), (f"{provider_of(order.key)}/", passed))
+            run.probes = tuple(name for name, level in levels if level is not None and level.probe)
+        run.over = order.name == _CHORD_UNLOCK
+        self._set_limits(run, start, passed)
         order.request.on_accepted(order.number, time.monotonic())
-        self.runner.run(order)
+        self.runner.run(run)
 
-    def serve(self, order: Order, generation: int) -> None:
-        """Run an order; called where orders run. `generation`: which of its runs this is."""
-        if order.generation != generation:
+    def serve(self, run: Run) -> None:
+        """Make a run; called where orders run."""
+        if run.abandoned:
             return  # given up before it began
         result: Any = None
         while True:
             # The soft limit may be raised anywhere in here, once: what ended has to be told all the same.
             try:
-                result = result or self._traced(order, generation)
-                self._end(order, generation, result)
+                result = result or self._traced(run)
+                self._end(run, result)
                 return
             except SoftTimeLimitExceeded:
                 result = result or (1, ExceptionInfo(), UNTRACED)
 
-    def _end(self, order: Order, generation: int, result: Result) -> None:
+    def _end(self, run: Run, result: Result) -> None:
+        if not run.abandoned:  # else what there is to tell is the next run's
+            self._told(run, result, self._finished)
+
+    def _told(self, run: Run, result: Result, then: Report) -> None:
         """Let the owner know of it, once the store does."""
-        if order.generation != generation:
-            return  # given up: what there is to tell is the next run's
 
-        def then(error: BaseException | None) -> None:
-            said = result if error is None else (1, error, UNTRACED)
-            self._owner.post(functools.partial(self._finished, order, generation, said))
+        def told(error: BaseException | None) -> None:
+            known = result if error is None else (1, error, UNTRACED)
+            self._owner.post(functools.partial(then, run, known))
 
-        if not self._tell(order, then):
-            then(None)
+        if self._tell is None or not self._tell(run, told):
+            told(None)
 
-    def _traced(self, order: Order, number: int) -> Result:
-        request = order.request
-        token = running.set(order)
-        run_generation.set(number)
+    def _traced(self, run: Run) -> Result:
+        request = run.order.request
+        token = running.set(run)
         failed: Any = 1
         # What the thread's order before this one left is overwritten, not put back: a limit may strike anywhere.
-        deadline.enter(None, order.due_ns)
-        opened = self._jobs.open(order)
+        deadline.enter(None, run.due_ns)
+        opened = self._jobs.open(run)
         try:
-            trace = fast_trace_task if request.app.use_fast_trace_task else trace_task_ret
-            failed, value, seconds = trace(
-                request.type,
-                request.id,
-                request.request_dict,
-                request.body,
-                request.content_type,
-                request.content_encoding,
-                app=request.app,
-            )
+            failed, value, seconds = trace(request)
         except HardTimeLimitExceeded:
             raise  # this run was abandoned
         except BaseException:
@@ -175,70 +172,69 @@ class Runs:
             self._jobs.close(opened, bool(failed))
         return failed, value, seconds
 
-    def _finished(self, order: Order, generation: int, result: Result) -> None:
-        if order.generation != generation or order.stage is not Stage.RUNNING:
-            return  # it was given up
-        _cancel(order)
-        self._ended(order, result)
+    def _finished(self, run: Run, result: Result | str) -> None:
+        if not run.abandoned:
+            _cancel(run)
+            self._report(run, result)
 
     # --- limits -----------------------------------------------------------------------------------------------------
 
-    def _set_limits(self, order: Order, start: Start) -> None:
-        request, settings = order.request, self._settings
-        remaining_s = order.remaining_s()
+    def _set_limits(self, run: Run, start: Start, passed: Start | None) -> None:
+        request, settings = run.order.request, self._settings
+        remaining_s = run.order.remaining_s()
         hard, soft = request.time_limits or (None, None)
         soft = soft or request.task.soft_time_limit or settings.task_soft_limit_s or None
         hard = hard or request.task.time_limit or settings.task_hard_limit_s or None
         # An attempt has what is left of its order's time, and a probe no more than a probe has.
-        bounds = [each.time_limit_ns / 1e9 for each in (start, order.passed) if each is not None and each.time_limit_ns]
+        bounds = [each.time_limit_ns / 1e9 for each in (start, passed) if each is not None and each.time_limit_ns]
         bounds += [max(remaining_s, _LEAST_S)] if remaining_s is not None else []
         if bounds:
             soft = min(bounds + ([soft] if soft else []))
             hard = min([soft + settings.task_grace_s] + ([hard] if hard else []))
         elif soft and not hard:
             hard = soft + settings.task_grace_s
-        order.due_ns = time.monotonic_ns() + int(soft * 1e9) if soft else 0
+        run.due_ns = time.monotonic_ns() + int(soft * 1e9) if soft else 0
         for seconds, meets in ((soft, self.soften), (hard, self._give_up)):
             if seconds:
                 at_ns = time.monotonic_ns() + int(seconds * 1e9)
-                call = functools.partial(meets, order, order.generation, seconds)
-                order.timers.append(self._alarm.at(at_ns, call))
+                run.timers.append(self._alarm.at(at_ns, functools.partial(meets, run, seconds)))
 
-    def soften(self, order: Order, generation: int, seconds: float) -> None:
+    def soften(self, run: Run, seconds: float) -> None:
         """The soft limit: an exception in the run, at its next chance. A call that is over has kept it."""
-        if order.generation == generation and order.stage is Stage.RUNNING and not order.over:
+        if run.order.run is run and not run.over:
             self._totals.soft_limits += 1
-            order.late = f"soft time limit of {seconds:g} s"
-            _log.warning("%s: order %s at %r is stopped at its next chance", order.late, order.id, order.key)
-            self.runner.soften(order)
+            run.late = f"soft time limit of {seconds:g} s"
+            _log.warning("%s: order %s at %r is stopped at its next chance", run.late, run.order.id, run.order.key)
+            self.runner.soften(run)
 
-    def _give_up(self, order: Order, generation: int, seconds: float) -> None:
+    def _give_up(self, run: Run, seconds: float) -> None:
         """The hard limit: its slot is free; whether the call went through is unknown, unless its result is written."""
-        if order.generation != generation or order.stage is not Stage.RUNNING:
+        order = run.order
+        if order.run is not run:
             return
         self._totals.hard_limits += 1
         reason = f"hard time limit of {seconds:g} s"
-        hook_hangs = _hook_hangs(order)
+        hook_hangs = _hook_hangs(run)
         then = "it is done" if hook_hangs else "it will be tried again"
         _log.error("%s: order %s at %r is given up; %s", reason, order.id, order.key, then)
-        _cancel(order)
-        order.generation += 1
-        if order.runner is not None:  # else it has ended, and waits for the store
-            self.runner.abandon(order, generation)
+        _cancel(run)
+        run.abandoned = True
+        if run.runner is not None:  # else it has ended, and waits for the store
+            self.runner.abandon(run)
         if hook_hangs:
-            shown = saferepr(order.kept[0] if order.kept else None)
-            self._end(order, order.generation, (0, shown, (time.monotonic_ns() - order.begun_ns) / 1e9))
+            shown = saferepr(run.done.result if run.done else None)
+            self._told(run, (0, shown, (time.monotonic_ns() - run.begun_ns) / 1e9), self._report)
         else:
-            self._given_up(order, reason)
+            self._report(run, reason)
 
 
-def _hook_hangs(order: Order) -> bool:
+def _hook_hangs(run: Run) -> bool:
     """Its result is written, and its run has not ended: the store has not been told yet."""
-    waits_for_store = order.untold is None and order.kept is not None and order.kept[1]
-    return order.result_written and not waits_for_store
+    waits_for_store = run.untold is None and run.done is not None and run.done.token
+    return run.result_written and not waits_for_store
 
 
-def _cancel(order: Order) -> None:
-    for entry in order.timers:
+def _cancel(run: Run) -> None:
+    for entry in run.timers:
         entry.cancel()
-    order.timers = []
+    run.timers = []

@@ -45,7 +45,6 @@ class SharedLimits:
 
     Args:
         limit_of: of a key, over all workers; 0 = none is shared.
-        turn: let orders begin that may now.
     """
 
     def __init__(
@@ -56,7 +55,6 @@ class SharedLimits:
         alarm: Alarm,
         *,
         limit_of: Callable[[str], int],
-        turn: Callable[[], object],
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._store = store
@@ -64,7 +62,6 @@ class SharedLimits:
         self._owner = owner
         self._alarm = alarm
         self._limit_of = limit_of
-        self._turn = turn
         self._clock_ns = clock_ns
         self._held: dict[str, _Held] = {}
         self._ringing = False
@@ -119,4 +116,3 @@ class SharedLimits:
             if not ask.wants and not share.has and not sum(self._upstreams.load(ask.key)):
                 # It may do nothing until the next order arrives and asks.
                 del self._held[ask.key]
-        self._turn()

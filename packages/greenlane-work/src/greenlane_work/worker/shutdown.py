@@ -83,8 +83,8 @@ class Shutdown:
             "ending: %d orders that were not begun went back, %d running have up to %g s",
             *(self.given_back, running, self._grace_s),
         )
-        self._wait_while(lambda: flow.parked.running or flow.settlement.unwritten, until, connection)
-        self._owner.post(flow.settlement.stop_waiting)
+        self._wait_while(lambda: flow.parked.running or flow.effects.unwritten, until, connection)
+        self._owner.post(flow.effects.stop_waiting)
         self._wait_while(flow.untold, time.monotonic() + _LETTERS_S, connection)
         self.cut_off = flow.parked.running
         self.stuck = bool(self.cut_off or flow.runner.abandoned())

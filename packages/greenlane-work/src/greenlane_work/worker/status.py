@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
-from typing import Any
+from typing import Any, Final
 
 from greenlane._native import Recorder
 from greenlane.export.prometheus import render
@@ -12,6 +13,13 @@ from greenlane.wiring import process
 from greenlane_work.worker.flow import OrderFlow
 
 __all__ = ["Status", "capped"]
+
+#: Keys with metrics of their own: a label for each of 100,000 merchants overloads Prometheus.
+_KEYS_MOST: Final = 100
+#: What a row says of a key as `look` has it.
+_OF_A_KEY: Final = (
+    "key", "running", "parked", "limit", "breaker", "started", "ok", "failed", "timed_out", "refused",
+)  # fmt: skip
 
 
 class Status:
@@ -58,7 +66,7 @@ class Status:
             () if running is None else running.learned(),
             turns=None if running is None else running.turns(),
             recorder=Recorder(),
-            upstreams=capped(self._rows(), self._flow.settings.task_metrics_keys),
+            upstreams=capped(self._rows(), _KEYS_MOST),
             labels={"pid": str(os.getpid())},
         )
 
@@ -73,16 +81,13 @@ class Status:
     def counters(self) -> dict[str, int]:
         """Give what is counted since the worker's start."""
         flow = self._flow
-        line, calls = flow.line, flow.execution.counts
-        counted = {f"orders_{name}": count for name, count in vars(flow.totals).items()}
-        return counted | {
-            "orders_acked": line.acked,
-            "orders_stale": line.stale,
-            "calls_repeated": calls.calls_repeated,
-            "calls_saved": calls.done_before,
-            "calls_asked": calls.asked,
+        ledger = flow.execution.ledger
+        counted = dataclasses.asdict(flow.totals)
+        return {name if name.startswith("calls_") else f"orders_{name}": count for name, count in counted.items()} | {
+            "orders_acked": flow.line.acked,
+            "orders_stale": flow.line.stale,
             "shares_asked": flow.store.counts.shares if flow.store is not None else 0,
-            "store_waits": calls.store_waits,
+            "store_waits": ledger.waits if ledger is not None else 0,
         }
 
 
@@ -99,19 +104,9 @@ def capped(rows: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
 
 
 def _row(look: Any, now_ns: int) -> dict[str, Any]:
-    return {
-        "key": look.key,
-        "running": look.running,
-        "parked": look.parked,
+    return {name: getattr(look, name) for name in _OF_A_KEY} | {
         "oldest_s": round((now_ns - look.oldest_ns) / 1e9, 1) if look.oldest_ns else 0.0,
-        "limit": look.limit,
-        "breaker": look.breaker,
         "usual_ms": round(look.usual_ns / 1e6, 1),
         "failed_frac": round(look.failed_frac, 3),
         "slow_frac": round(look.slow_frac, 3),
-        "started": look.started,
-        "ok": look.ok,
-        "failed": look.failed,
-        "timed_out": look.timed_out,
-        "refused": look.refused,
     }

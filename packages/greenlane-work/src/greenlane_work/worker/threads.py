@@ -22,8 +22,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 from greenlane.hosts.pool import Pool as Threads
 from greenlane.threads.fork_warning import mark_thread
 from greenlane.threads.unpatched import allocate_lock, poll, start_new_thread
-from greenlane_work.order import Order
-from greenlane_work.worker.owner import Call, do_all
+from greenlane_work.order import Run
+from greenlane_work.worker.owner import Call, do_all, nothing
 from greenlane_work.worker.runs import Serve
 
 __all__ = ["ThreadOwner", "ThreadRunner"]
@@ -38,9 +38,11 @@ class ThreadOwner:
 
     def __init__(self) -> None:
         self._posted: deque[Call] = deque()
+        self._behind: list[Call] = []
         self._event: Final = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._told = False
         self.together: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+        self.after: Call = nothing
         self._guard = allocate_lock()
         self._rings = allocate_lock()
         self._rings.acquire()
@@ -58,6 +60,11 @@ class ThreadOwner:
             self._told = True
             self.wake()
 
+    def post_behind(self, call: Call) -> None:
+        """See Owner."""
+        self._behind.append(call)
+        self.wake()
+
     def wake(self) -> None:
         """See Owner."""
         os.eventfd_write(self._event, 1)
@@ -69,7 +76,10 @@ class ThreadOwner:
         # Before the calls: what is posted from here on writes to the event again.
         self._told = False
         with self.together():
-            do_all(self._posted)
+            do_all(self._posted, self.after)
+        behind, self._behind = self._behind, []
+        for call in behind:
+            self.post(call)
 
     def ring(self, at_ns: int, call: Call) -> None:
         """See Owner. One of our threads waits: the loop's own timers stop while the broker is away."""
@@ -107,27 +117,27 @@ class ThreadRunner:
 
     def __init__(self, slots: int, serve: Serve) -> None:
         self._serve = serve
-        self._threads: Threads[tuple[Order, int]] = Threads(slots, self._run)
+        self._threads: Threads[Run] = Threads(slots, self._run)
         self._guard = allocate_lock()
         # Runs that were given up and go on.
-        self._left: set[tuple[int, int]] = set()
+        self._left: set[Run] = set()
 
-    def run(self, order: Order) -> None:
+    def run(self, run: Run) -> None:
         """See Runner."""
-        order.guard = allocate_lock()
-        self._threads.submit((order, order.generation))
+        run.guard = allocate_lock()
+        self._threads.submit(run)
 
-    def soften(self, order: Order) -> None:
+    def soften(self, run: Run) -> None:
         """See Runner."""
-        with order.guard:
-            order.late_unbegun = order.runner is None
-            if order.runner is not None:
-                _raise_in(ctypes.c_ulong(order.runner), ctypes.py_object(SoftTimeLimitExceeded))
+        with run.guard:
+            run.late_unbegun = run.runner is None
+            if run.runner is not None:
+                _raise_in(ctypes.c_ulong(run.runner), ctypes.py_object(SoftTimeLimitExceeded))
 
-    def abandon(self, order: Order, generation: int) -> None:
+    def abandon(self, run: Run) -> None:
         """See Runner."""
         with self._guard:
-            self._left.add((order.number, generation))
+            self._left.add(run)
             self._threads.ceiling += 1
 
     def abandoned(self) -> int:
@@ -138,23 +148,20 @@ class ThreadRunner:
         """End idle threads."""
         self._threads.shutdown()
 
-    def _run(self, item: tuple[Order, int]) -> None:
-        order, generation = item
-        guard, mine = order.guard, get_ident()
-        with guard:
-            if order.generation == generation:
-                order.runner = mine
+    def _run(self, run: Run) -> None:
+        with run.guard:
+            run.runner = None if run.abandoned else get_ident()
         try:
             try:
-                self._serve(order, generation)
+                self._serve(run)
             finally:
-                with guard:
-                    order.runner = None if order.runner == mine else order.runner
+                with run.guard:
+                    run.runner = None
         except SoftTimeLimitExceeded:
             # The limit and the end came in the same moment: the order has ended.
-            with guard:
-                order.runner = None if order.runner == mine else order.runner
+            with run.guard:
+                run.runner = None
         with self._guard:
-            if (order.number, generation) in self._left:
-                self._left.remove((order.number, generation))
+            if run in self._left:
+                self._left.remove(run)
                 self._threads.ceiling -= 1

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 __all__ = ["Totals"]
 
 
+@dataclass(slots=True)
 class Totals:
-    """Counts; each is written on the thread of the channel's owner, but `retries_held`."""
+    """Counts; each is written on the thread of the channel's owner, but `retries_held` and those of calls."""
 
-    def __init__(self) -> None:
-        self.received = 0
-        self.started = 0
-        self.done = 0
-        self.failed = 0
-        self.retried = 0
-        self.dead = 0
-        self.returned = 0
-        self.revoked = 0
-        self.acked_again = 0
-        self.soft_limits = 0
-        self.hard_limits = 0
-        self.keyless = 0
-        self.given_back = 0
-        self.retries_held = 0
-        self.counted = 0
+    received: int = 0
+    started: int = 0
+    done: int = 0
+    failed: int = 0
+    retried: int = 0
+    dead: int = 0
+    returned: int = 0
+    revoked: int = 0
+    acked_again: int = 0
+    soft_limits: int = 0
+    hard_limits: int = 0
+    keyless: int = 0
+    given_back: int = 0
+    retries_held: int = 0
+    counted: int = 0
+    # Begun although an earlier attempt may have reached the other side, which could not be asked.
+    calls_repeated: int = 0
+    # Not called: the store knew the result, or the other side was asked and had it.
+    calls_saved: int = 0
+    calls_asked: int = 0

@@ -63,19 +63,12 @@ def check_options(worker: Any) -> None:
         HostError: one that this pool cannot do.
     """
     if worker.autoscale:
-        raise _refused(
-            "autoscale",
-            ",".join(map(str, worker.autoscale)),
-            "a fixed number of places",
-            "use task_slots: threads are started on demand",
-        )
+        hint = "use task_slots: threads are started on demand"
+        raise _refused("autoscale", ",".join(map(str, worker.autoscale)), "a fixed number of places", hint)
     if worker.app.conf.worker_disable_prefetch:
-        raise _refused(
-            "worker_disable_prefetch",
-            True,
-            "False: it would stop the intake as soon as one upstream's orders are parked",
-            "--prefetch-multiplier 1 receives no more than the slots can begin",
-        )
+        rule = "False: it would stop the intake as soon as one upstream's orders are parked"
+        hint = "--prefetch-multiplier 1 receives no more than the slots can begin"
+        raise _refused("worker_disable_prefetch", True, rule, hint)
 
 
 def check_children(options: Mapping[str, Any], allowed: Collection[str]) -> None:
@@ -90,12 +83,9 @@ def check_children(options: Mapping[str, Any], allowed: Collection[str]) -> None
     """
     for name, option in (("max_tasks_per_child", "maxtasksperchild"), ("max_memory_per_child", "max_memory_per_child")):
         if options.get(option) and "per-child" not in allowed:
-            raise _refused(
-                f"worker_{name}",
-                options[option],
-                "none: orders run in one process, which nothing replaces",
-                "leave it out, or --task-allow per-child and let a supervisor start the worker again",
-            )
+            hint = "leave it out, or --task-allow per-child and let a supervisor start the worker again"
+            rule = "none: orders run in one process, which nothing replaces"
+            raise _refused(f"worker_{name}", options[option], rule, hint)
 
 
 def check(app: Any, allowed: Collection[str], *, longest_s: float, deliveries: int = 0) -> None:
@@ -126,68 +116,41 @@ def _found(app: Any, longest_s: float, deliveries: int) -> Iterator[tuple[str, H
         yield from _queue(queue)
         yield from _dropping(queue, deliveries)
     yield from _giving_back(app, transport, options, longest_s)
-    if conf.worker_cancel_long_running_tasks_on_connection_loss:
-        yield (
-            "",
-            _refused(
-                "worker_cancel_long_running_tasks_on_connection_loss",
-                True,
-                "False: calls that are cut off with a connection are all made again",
-                "leave it out; what ended meanwhile is acknowledged when it is delivered again",
-            ),
-        )
+    name = "worker_cancel_long_running_tasks_on_connection_loss"
+    if getattr(conf, name):
+        hint = "leave it out; what ended meanwhile is acknowledged when it is delivered again"
+        yield "", _refused(name, True, "False: calls that are cut off with a connection are all made again", hint)
 
 
 def _publishing(conf: Any, transport: str, options: Mapping[str, Any]) -> Iterator[tuple[str, HostError]]:
-    if transport in _AMQP and not options.get("confirm_publish"):
-        yield (
-            "no-confirms",
-            _refused(
-                "broker_transport_options['confirm_publish']",
-                options.get("confirm_publish"),
-                "True: without publisher confirms a retry or the next task of a chain can be lost",
-                "app.conf.broker_transport_options = {'confirm_publish': True}",
-            ),
-        )
-    if str(conf.task_default_delivery_mode) in ("1", "transient"):
-        yield (
-            "transient",
-            _refused(
-                "task_default_delivery_mode",
-                conf.task_default_delivery_mode,
-                "2 or 'persistent': a restart of the broker forgets what is transient",
-                "leave it out: persistent is Celery's default",
-            ),
-        )
+    confirms = options.get("confirm_publish")
+    if transport in _AMQP and not confirms:
+        rule = "True: without publisher confirms a retry or the next task of a chain can be lost"
+        hint = "app.conf.broker_transport_options = {'confirm_publish': True}"
+        yield "no-confirms", _refused("broker_transport_options['confirm_publish']", confirms, rule, hint)
+    mode = conf.task_default_delivery_mode
+    if str(mode) in ("1", "transient"):
+        rule = "2 or 'persistent': a restart of the broker forgets what is transient"
+        hint = "leave it out: persistent is Celery's default"
+        yield "transient", _refused("task_default_delivery_mode", mode, rule, hint)
 
 
 def _giving_back(
     app: Any, transport: str, options: Mapping[str, Any], longest_s: float
 ) -> Iterator[tuple[str, HostError]]:
     if transport not in _SAFE:
-        yield (
-            "broker",
-            _refused(
-                "broker_url",
-                app.connection_for_read().as_uri(),
-                "RabbitMQ or Redis: this one does not give back what a killed worker had taken",
-                'for a demonstration: task_allow = ["broker"] in greenlane.toml, or --task-allow broker',
-            ),
+        rule = "RabbitMQ or Redis: this one does not give back what a killed worker had taken"
+        hint = 'for a demonstration: task_allow = ["broker"] in greenlane.toml, or --task-allow broker'
+        yield "broker", _refused("broker_url", app.connection_for_read().as_uri(), rule, hint)
+    visible_s = options.get("visibility_timeout", _VISIBILITY_S)
+    if transport in _REDIS and float(visible_s) < longest_s:
+        rule = (
+            f"at least {longest_s:g} s, the longest that an order stays here (2 × task_parked_most_s +"
+            " task_hard_limit_s, or task_soft_limit_s + task_grace_s, + task_shutdown_s): Redis gives it to others"
+            " before"
         )
-    if transport in _REDIS:
-        visible_s = float(options.get("visibility_timeout", _VISIBILITY_S))
-        if visible_s < longest_s:
-            yield (
-                "",
-                _refused(
-                    "broker_transport_options['visibility_timeout']",
-                    options.get("visibility_timeout", _VISIBILITY_S),
-                    f"at least {longest_s:g} s, the longest that an order stays here (2 × task_parked_most_s +"
-                    " task_hard_limit_s, or task_soft_limit_s + task_grace_s, + task_shutdown_s): Redis gives it to"
-                    " others before",
-                    f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}",
-                ),
-            )
+        hint = f"app.conf.broker_transport_options = {{'visibility_timeout': {int(longest_s) + 60}}}"
+        yield "", _refused("broker_transport_options['visibility_timeout']", visible_s, rule, hint)
 
 
 def _acks(app: Any) -> Iterator[tuple[str, HostError]]:

@@ -39,12 +39,12 @@ FOREIGN: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "greenlane-work": tuple(
         """
-        task_slots task_key task_order task_store task_store_lease_s task_store_keep_s task_store_keep_unknown_s
-        task_result_kb task_attempts task_retries task_deliveries task_retry_s task_retry_most_s
+        task_slots task_key task_order task_store task_store_lease_s task_store_keep_s
+        task_result_kb task_attempts task_retries task_deliveries task_retry_s
         task_soft_limit_s task_hard_limit_s task_grace_s task_parked_most task_parked_most_s
-        task_limit task_shared_limit task_most_frac task_rules task_failure_frac
-        task_slow_frac task_slow_ms task_breaker_calls task_open_s
-        task_open_most_s task_return_s task_shutdown_s task_metrics task_metrics_keys
+        task_limit task_shared_limit task_most_frac task_rules
+        task_slow_ms task_breaker_calls task_open_s
+        task_return_s task_shutdown_s task_metrics
         task_reason_characters task_allow diversion
         """.split()
     ),
@@ -115,8 +115,14 @@ REMOVED: Final[Mapping[str, str]] = {
     "preempt_ms": f"{_LEFT_OUT}threads are no longer stopped; `@greenlane.placed` keeps long work from others",
     "task_least": "write `least:N` in `task_rules`, for the keys that need it",
     "task_slow_factor": "set `task_slow_ms`, or leave it out: a call is slow from 5 times the key's usual latency on",
+    "task_store_keep_unknown_s": "set `task_store_keep_s`: an order with an unknown end is kept 90 days at least",
+    "task_retry_most_s": "set `task_retry_s`: the longest wait is 60 times as long",
+    "task_open_most_s": "set `task_open_s`: the longest time is a minute, or that",
     **dict.fromkeys(
         (
+            "task_failure_frac",
+            "task_slow_frac",
+            "task_metrics_keys",
             "task_retry_budget_frac",
             "task_parked_most_mb",
             "task_key_parked_frac",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,14 +13,16 @@ import pytest
 from kombu import Queue
 from tests.worker.test_delivery import Message
 
+from greenlane._native import Upstreams
 from greenlane_work.headers import Death
-from greenlane_work.order import Order, Stage
-from greenlane_work.worker.delivery import Delivery, Line
-from greenlane_work.worker.owner import Entry
+from greenlane_work.limits import CallOutcome, UpstreamRule
+from greenlane_work.order import Ended, Leaving, Order, Parked, Received, Run, Running
+from greenlane_work.settings import WorkSettings
+from greenlane_work.worker.delivery import Delivery
+from greenlane_work.worker.flow import OrderFlow
+from greenlane_work.worker.lifecycle import Burial, Event, Recount, Removal, RunEnd, Success, WorkerEnd
 from greenlane_work.worker.queues import Broker, Queues
-from greenlane_work.worker.settlement import Settlement
 from greenlane_work.worker.threads import ThreadOwner
-from greenlane_work.worker.totals import Totals
 
 
 @dataclass
@@ -37,6 +41,10 @@ class Request:
 
     id = "id"
     acknowledged = False
+    request_dict: Mapping[str, object] = {}
+
+    def send_event(self, *_arguments: object, **_fields: object) -> None:
+        pass
 
 
 class Hanging(Request):
@@ -57,34 +65,29 @@ class Hanging(Request):
 
 
 class Desk:
-    """A settlement, the letters that it sends, and what it lets in."""
+    """A flow that runs nothing, and the letters that it sends."""
 
     def __init__(self) -> None:
-        self.line = Line()
         self.owner = ThreadOwner()
-        self.totals = Totals()
-        self.admitted: list[Order] = []
-        self.alarms: list[Entry] = []
-        own: Any = self
-        self.settlement = Settlement(self.owner, own, self.totals, self.admitted.append, 600)
+        settings = WorkSettings()
+        nobody: Any = None
+        self.flow = OrderFlow(
+            settings, self.owner, key_of=None, orders_of={}, upstreams=Upstreams(2, UpstreamRule()),
+            make_runner=lambda _serve: nobody, jobs=nobody,
+        )  # fmt: skip
+        self.flow.parked.open = False
+        self.line, self.totals = self.flow.line, self.flow.totals
         self.post = Post()
         publisher: Any = self.post
-        self.settlement.queues = Queues(
+        self.flow.effects.queues = Queues(
             publisher, return_s=5, broker=Broker.RABBITMQ, queue_of=lambda _message: "orders"
         )
         self.numbers = 0
 
-    def at(self, _at_ns: int, call: Callable[[], object]) -> Entry:
-        """The alarm: it rings when the test lets it."""
-        self.alarms.append(Entry(call))
-        return self.alarms[-1]
-
-    def ring(self) -> None:
-        """Whatever the time is: what is to be done at one is due."""
-        alarms, self.alarms = self.alarms, []
-        for entry in alarms:
-            if entry.call is not None:
-                entry.call()
+    def arrive(self, order: Order) -> None:
+        """It is received."""
+        if not self.flow.effects.memory.waits(order):
+            self.flow._admit(order)
 
     def order(self, *, redelivered: bool = False) -> Order:
         """One delivery of the same order."""
@@ -93,6 +96,7 @@ class Desk:
         made.request = Request()
         made.delivery = Delivery(Message(), self.line)
         made.redelivered = redelivered
+        made.received_ns = time.monotonic_ns()
         made.came = ("a", made.deliveries, made.returns)
         return made
 
@@ -102,39 +106,36 @@ class Desk:
         self.owner.run()
 
 
-BY_A_COPY: Mapping[str, Callable[[Settlement, Order], None]] = {
-    "dead": lambda settlement, order: settlement.bury(order, "attempts", "failed"),
-    "returned": lambda settlement, order: settlement.give_back(order, "no room"),
-    "counted": lambda settlement, order: settlement.count(order),
-}
+DEAD = Burial("attempts", "failed")
+BY_A_COPY: Mapping[str, Event] = {"dead": DEAD, "returned": Removal("no room"), "counted": Recount()}
 
 
 @pytest.mark.parametrize("way", BY_A_COPY)
 def test_the_original_is_acknowledged_once_the_copy_is_confirmed_and_not_before(way: str) -> None:
     desk = Desk()
     order = desk.order()
-    BY_A_COPY[way](desk.settlement, order)
-    assert (order.stage, order.delivery.message.said) == (Stage.LEAVING, [])
+    desk.flow.apply(order, BY_A_COPY[way])
+    assert (type(order.state), order.delivery.message.said) == (Leaving, [])
     (letter,) = desk.post.letters
     assert letter.queue.name == {"dead": "orders.dead", "returned": "orders.later.5s", "counted": "orders"}[way]
     assert isinstance(letter.queue, Queue)
     assert letter.queue.durable
     desk.confirm()
-    assert (order.stage, order.delivery.message.said) == (Stage.ENDED, ["ack"])
+    assert (type(order.state), order.delivery.message.said) == (Ended, ["ack"])
 
 
 @pytest.mark.parametrize("way", BY_A_COPY)
 def test_what_could_not_be_published_stays_unacknowledged(way: str) -> None:
     desk = Desk()
     order = desk.order()
-    BY_A_COPY[way](desk.settlement, order)
+    desk.flow.apply(order, BY_A_COPY[way])
     desk.confirm(published=False)
     assert order.delivery.message.said == []
 
 
 def test_a_letter_is_not_published_any_more_when_its_connection_is_gone() -> None:
     desk = Desk()
-    desk.settlement.bury(desk.order(), "attempts", "failed")
+    desk.flow.apply(desk.order(), DEAD)
     (letter,) = desk.post.letters
     assert letter.still()
     desk.line.lost()
@@ -144,7 +145,7 @@ def test_a_letter_is_not_published_any_more_when_its_connection_is_gone() -> Non
 def test_the_acknowledgement_is_the_owners_whoever_hears_of_the_confirmation() -> None:
     desk = Desk()
     order = desk.order()
-    desk.settlement.bury(order, "attempts", "failed")
+    desk.flow.apply(order, DEAD)
     desk.post.letters.pop().done(True)  # on the publisher's thread
     assert order.delivery.message.said == []
     desk.owner.run()
@@ -154,47 +155,80 @@ def test_the_acknowledgement_is_the_owners_whoever_hears_of_the_confirmation() -
 def test_what_was_done_here_is_acknowledged_when_it_comes_again_and_not_run() -> None:
     desk = Desk()
     first = desk.order()
+    first.state = Running(Run(first))
     desk.line.lost()
-    desk.settlement.settle(first)
+    desk.flow.apply(first, RunEnd(Success("1", 0.1), CallOutcome.OK))
     assert first.delivery.message.said == []  # nobody heard it
     again = desk.order(redelivered=True)
-    again.delivery = Delivery(Message(), desk.line)
-    assert desk.settlement.done_here(again)
+    desk.arrive(again)
     assert (again.delivery.message.said, desk.totals.acked_again) == (["ack"], 1)
     # Published a second time, by any publisher: that is no second delivery of the same message.
-    assert not desk.settlement.done_here(desk.order())
+    published_twice = desk.order()
+    desk.arrive(published_twice)
+    assert isinstance(published_twice.state, Parked)
 
 
 def test_a_message_whose_copy_was_confirmed_is_acknowledged_when_it_comes_again_and_the_copy_counts() -> None:
     desk = Desk()
-    desk.settlement.count(desk.order())
+    desk.flow.apply(desk.order(), Recount())
     desk.line.lost()  # before the acknowledgement is heard
     desk.confirm()
     again = desk.order(redelivered=True)
-    again.delivery = Delivery(Message(), desk.line)
-    assert desk.settlement.done_here(again)
+    desk.arrive(again)
     assert again.delivery.message.said == ["ack"]
     copy = desk.order(redelivered=True)
     copy.came = ("a", 1, 0)
-    assert not desk.settlement.done_here(copy)
+    desk.arrive(copy)
+    assert copy.delivery.message.said == []
+
+
+def test_a_copy_does_not_begin_before_the_acknowledgement_of_its_original_is_sent() -> None:
+    desk = Desk()
+    original, copy = desk.order(), desk.order()
+    copy.came = ("a", 1, 0)
+    sent: list[list[str]] = []
+
+    @contextlib.contextmanager
+    def together() -> Iterator[None]:
+        yield
+        sent.append([*original.delivery.message.said])
+
+    desk.owner.together = together
+    desk.flow.apply(original, Recount())
+    desk.arrive(copy)  # held back
+    desk.confirm()
+    assert (sent, type(copy.state)) == ([["ack"]], Received)
+    desk.owner.run()
+    assert isinstance(copy.state, Parked)
+
+
+def test_a_copy_that_the_broker_has_back_by_then_is_not_taken_over() -> None:
+    desk = Desk()
+    desk.flow.apply(desk.order(), Recount())
+    copy = desk.order()
+    desk.arrive(copy)  # held back
+    desk.confirm()
+    desk.line.lost()
+    desk.owner.run()
+    assert len(desk.flow.parked) == 0
 
 
 def test_a_dead_letter_of_an_order_past_its_deadline_is_no_copy_that_counts() -> None:
     desk = Desk()
-    desk.settlement.bury(desk.order(), "deadline", "too late")
+    desk.flow.apply(desk.order(), Burial("deadline", "too late"))
     desk.confirm()
     sent_again = desk.order(redelivered=True)
     sent_again.deadline_at = 1.0
-    assert not desk.settlement.done_here(sent_again)
+    assert not desk.flow.effects.memory.repeats(sent_again)
 
 
 def test_a_letter_that_is_written_once_more_says_what_was_tried() -> None:
     desk = Desk()
     order = desk.order()
     order.note("failed", "the merchant said 500")
-    desk.settlement.bury(order, "attempts", "failed")
+    desk.flow.apply(order, DEAD)
     desk.confirm(published=False)  # the broker died, and has only the first message
-    assert desk.settlement.condemned(desk.order(redelivered=True))
+    desk.arrive(desk.order(redelivered=True))
     death = Death.of(desk.post.letters[0].headers)
     assert death is not None
     assert [tried.reason for tried in death.history] == ["the merchant said 500"]
@@ -202,20 +236,45 @@ def test_a_letter_that_is_written_once_more_says_what_was_tried() -> None:
 
 def test_an_order_waits_while_its_copy_is_on_its_way_and_comes_in_then() -> None:
     desk = Desk()
-    desk.settlement.give_back(desk.order(), "no room")
+    desk.flow.apply(desk.order(), Removal("no room"))
     second = desk.order()
-    assert desk.settlement.waits(second)
+    desk.arrive(second)
+    assert len(desk.flow.parked) == 0
     desk.confirm()
-    assert desk.admitted == [second]
-    assert not desk.settlement.waits(desk.order())
+    desk.owner.run()
+    assert list(desk.flow.parked) == [second]
 
 
 def test_what_was_not_begun_goes_back_to_its_queue_with_all_its_deliveries() -> None:
     desk = Desk()
     order, copy = desk.order(), desk.order()
-    order.copies.append(copy)
-    desk.settlement.requeue(order)
+    desk.arrive(order)
+    desk.arrive(copy)
+    desk.flow.apply(order, WorkerEnd())
     assert [each.delivery.message.said for each in (order, copy)] == [["requeue"], ["requeue"]]
+
+
+@pytest.mark.parametrize(("call", "counted"), [(CallOutcome.OK, "ok"), (CallOutcome.FAILED, "failed")])
+def test_the_upstreams_rules_learn_how_a_call_ended(call: CallOutcome, counted: str) -> None:
+    desk = Desk()
+    order = desk.order()
+    desk.arrive(order)
+    desk.flow.parked.open = True
+    (begins,) = desk.flow.parked.turn().begins
+    assert begins.order is order
+    order.state = Running(Run(order))
+    desk.flow.apply(order, RunEnd(Success("1", 0.1), call))
+    look = desk.flow.parked.upstreams.look_at("k")
+    assert look is not None and (look.running, getattr(look, counted)) == (0, 1)
+
+
+def test_what_happens_to_an_order_that_has_left_has_no_effect() -> None:
+    desk = Desk()
+    order = desk.order()
+    order.state = Running(Run(order))
+    for _ in range(2):
+        desk.flow.apply(order, RunEnd(Success("1", 0.1), CallOutcome.OK))
+    assert (order.delivery.message.said, desk.totals.done) == (["ack"], 1)
 
 
 def test_a_result_that_cannot_be_written_keeps_no_dead_letter_back() -> None:
@@ -225,18 +284,18 @@ def test_a_result_that_cannot_be_written_keeps_no_dead_letter_back() -> None:
     later.identity = ("t", "later", 0, 0)
     later.request.go.set()
     for order in (hanging, later):
-        desk.settlement.bury(order, "deadline", "too late", ValueError())
+        desk.flow.apply(order, Burial("deadline", "too late", ValueError()))
     assert hanging.request.begun.wait(20) and later.request.begun.wait(20)
     while not desk.post.letters:
         desk.owner.wait(1)
     assert [letter.message for letter in desk.post.letters] == [later.delivery.message]
     desk.confirm()
     # Its time is over: what it waits for may never come.
-    desk.ring()
+    desk.flow.effects.stop_waiting()
     assert [letter.message for letter in desk.post.letters] == [hanging.delivery.message]
     desk.confirm()
     hanging.request.go.set()
     desk.owner.wait(1)
     assert [order.delivery.message.said for order in (hanging, later)] == [["ack"], ["ack"]]
     assert desk.post.letters == []
-    desk.settlement.results.stop()
+    desk.flow.effects.results.stop()
