@@ -69,7 +69,7 @@ NAMES_LEFT: Final = {
     "packages/greenlane/src": 113,
     "packages/greenlane-serve/src": 68,
     "packages/greenlane-tools/src": 312,
-    "packages/greenlane-work/src": 113,
+    "packages/greenlane-work/src": 123,
 }
 
 

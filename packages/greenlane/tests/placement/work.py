@@ -32,8 +32,11 @@ def fail(kind: type[BaseException], *args: object) -> None:
 
 
 def held(begun: Path, let_go: Path) -> str:
-    """Compute until a file appears. It looks rarely: each look gives the GIL away for a moment, and who waits for it begins
-    to wait again without asking for it, however long."""
+    """Compute until a file appears.
+
+    It looks rarely: each look gives the GIL away for a moment, and who waits for it begins to wait again without asking
+    for it, for seconds.
+    """
     begun.touch()
     until = time.monotonic() + LONGEST_S
     while not let_go.exists():
