@@ -86,7 +86,7 @@ def test_python_code_that_has_the_gil_is_named_with_its_line_and_threads_take_tu
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key, verdict.line) == ("gil", "take_turns", "app.py:12 view")
     assert verdict.sentence == (
-        "/quick waits 100 ms (91 % of its p99) for the GIL, which /slow has for up to 200 ms at a time, because of "
+        "/quick waits 100 ms (91 % of its p99) for the GIL, with which /slow computes for up to 200 ms at a time, because of "
         "app.py:12 view, in dumps."
     )
 
@@ -209,7 +209,7 @@ def test_a_connection_is_given_back_before_other_work_else_the_pool_grows(
     verdict = told(made)
     assert (verdict.kind, verdict.capacity, verdict.remedy.key) == ("connection_pool", 2, key)
     assert verdict.line == "app.py:15 stats"
-    assert f"a connection of {name}, of which all 2 are held by /slow for up to 800 ms" in verdict.sentence
+    assert f"a connection of {name}, of which both are held by /slow for up to 800 ms" in verdict.sentence
     assert "threads" not in verdict.remedy.text
 
 
@@ -321,7 +321,7 @@ def test_a_process_that_uses_more_than_a_core_competes_with_its_own_native_threa
     verdict = told(made)
     assert (verdict.kind, verdict.line, verdict.remedy.key) == ("machine", "app.py:14 rank", "one_native_thread")
     assert verdict.sentence.startswith(
-        "/rank waits 300 ms (50 % of its p99) for a core, which /rank has with its native"
+        "/rank waits 300 ms (50 % of its p99) for a core, which /rank uses with its native"
     )
 
 
@@ -409,7 +409,7 @@ def test_one_job_never_decides_and_a_probe_of_the_boot_is_a_note() -> None:
     made.blame = [blame("/ready", "accept", "thread", 3 * S, S)]
     verdict = told(made)
     assert verdict.kind == "none" and verdict.cost_ns == 0
-    assert any("1 of 31 jobs arrived before their process served" in note for note in verdict.notes)
+    assert any("1 of 31 jobs came while their process was still starting" in note for note in verdict.notes)
 
 
 def test_answers_of_5xx_are_told_first_and_are_the_verdict_where_all_fail() -> None:

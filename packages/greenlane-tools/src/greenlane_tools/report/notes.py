@@ -66,7 +66,7 @@ def notes_of(
         *_late_replies(upstreams),
         *_branches(branches),
         *_after_handler(routes, own),
-        *_clock(clocks),
+        *_clock(clocks, boot),
         *_workers(balance),
         *_spans(upstreams),
         *_own_clock(upstreams),
@@ -110,17 +110,19 @@ def _branches(branches: Sequence[Branch]) -> Iterator[Note]:
             )
 
 
-def _clock(clocks: Sequence[RouteClocks]) -> Iterator[Note]:
+def _clock(clocks: Sequence[RouteClocks], boot: Sequence[Job]) -> Iterator[Note]:
     for each in clocks[:1]:
+        boot_ns = max((job.latency_ns for job in boot if job.route == each.route), default=0)
         if (
-            each.arrival.p99_ns > _CLOCKS_FACTOR * each.handler.p99_ns
+            each.arrival.p99_ns > boot_ns
+            and each.arrival.p99_ns > _CLOCKS_FACTOR * each.handler.p99_ns
             and each.arrival.p99_ns - each.handler.p99_ns > _LEAST_NS
         ):
             yield Note(
                 "clock",
-                f"A clock that starts in the handler says p99 {duration(each.handler.p99_ns)} for {each.route}; from "
-                f"arrival it is {duration(each.arrival.p99_ns)}. What waits before the first instruction is on no "
-                "dashboard of the application.",
+                f"A clock that starts in the handler, like that of the application's own metrics, says p99 "
+                f"{duration(each.handler.p99_ns)} for {each.route}. From arrival it is "
+                f"{duration(each.arrival.p99_ns)}.",
             )
 
 
@@ -219,8 +221,8 @@ def _boot(boot: Sequence[Job], routes: Sequence[RouteSplit]) -> Iterator[Note]:
         longest = max(boot, key=lambda job: job.latency_ns)
         yield Note(
             "boot",
-            f"{count(len(boot))} of {count(jobs)} jobs arrived before their process served (the longest, "
-            f"{longest.route}, took {duration(longest.latency_ns)}): they are not ranked.",
+            f"{count(len(boot))} of {count(jobs)} jobs came while their process was still starting (the longest, "
+            f"{longest.route}, took {duration(longest.latency_ns)}): they are left out.",
         )
 
 

@@ -27,7 +27,7 @@ class Remedy:
 @dataclass(frozen=True)
 class RemedyRow:
     """One row. Texts may name {victim}, {holder}, {line}, {at} (the same after its preposition), {call}, {resource},
-    {more} (than its places now) and {meanwhile}."""
+    {more} (its places now, and one) and {meanwhile}."""
 
     #: As in the verdict: its resource's kind, and what the holder does with it; "" = any.
     kind: str
@@ -103,7 +103,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
     # --- pools, executors, locks
     RemedyRow("connection_pool", "elsewhere", "release_connection",
               "Give the connection back before it waits for something else: end the session or `with` block of {line} "
-              "earlier. A larger pool helps only as far as the other side bears it",
+              "earlier. A larger pool helps only as far as what it connects to bears more",
               "what it does meanwhile needs the same transaction"),
     RemedyRow("connection_pool", "", "larger_pool",
               "Open {more} connections, give {holder} a pool of its own, or shorten {line}",
@@ -120,7 +120,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "one upstream then no longer hold all slots",
               "the tasks compute", families=("celery",)),
     RemedyRow("executor", "waits", "more_threads",
-              "Give {resource} {more} threads, or make {line} wait for less: its threads wait, they do not compute",
+              "Give {resource} {more} threads, or make {line} wait for less: the threads wait, they do not compute",
               "what they wait for is limited itself: a pool of connections, a lock"),
     RemedyRow("executor", "queue", "more_connections",
               "Open more connections, or make fewer calls: {resource} does one call at a time",
@@ -175,7 +175,7 @@ REMEDIES: Final[tuple[RemedyRow, ...]] = (
               "its own clock says less than the wire: then the network or its queue is slow"),
     RemedyRow("none", "computes", "shorten_line", "Make {line} do less: {victim} takes this time by itself",
               "it is fast enough"),
-    RemedyRow("none", "", "none", "Nothing: requests hardly wait here", "it was recorded without load",
+    RemedyRow("none", "", "none", "Nothing: requests hardly wait for each other", "it was recorded without load",
               check="Record under the load that hurts."),
     # --- what has no name yet
     RemedyRow("unknown", "blocked in a call", "look_closer",

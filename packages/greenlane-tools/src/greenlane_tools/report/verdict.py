@@ -78,8 +78,8 @@ _NAMELESS: Final[Mapping[str, str]] = {
 #: What a holder does with it, by kind and cause, then by kind.
 _HOLDS: Final[Mapping[str, str]] = {
     "gil many": "which {who} takes most, in many stretches of up to {held}",
-    "gil": "which {who} has for up to {held} at a time",
-    "gil serializes": "which the encoding of {who}'s answers has for up to {held} at a time",
+    "gil": "with which {who} computes for up to {held} at a time",
+    "gil serializes": "with which {who}'s answers are encoded for up to {held} at a time",
     "c_call": "which one C call of {who} keeps for up to {held}",
     "loop blocks": "which {who} blocks for up to {held} at a time",
     "loop many": "which {who} takes most, in many stretches of up to {held}",
@@ -87,13 +87,13 @@ _HOLDS: Final[Mapping[str, str]] = {
     "loop": "on which {who} computes for up to {held} at a time",
     "collector": "which {who} starts and which stops all threads",
     "executor": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
-    "machine": "which {who} has with its {name}",
-    "accept silent": "which {who} has that sends nothing",
-    "accept": "which {who} has for up to {held}{meanwhile}",
+    "machine": "which {who} uses with its {name}",
+    "accept silent": "which {who} holds and sends nothing",
+    "accept": "which {who} holds for up to {held}{meanwhile}",
     "connection_pool": "of which {all} {are} held by {who} for up to {held}{meanwhile}",
     "process_pool": "of which {all} {are} taken by {who} for up to {held}{meanwhile}",
     "prefetch": "{who}, for up to {held}{meanwhile}",
-    "": "which {who} has for up to {held}{meanwhile}",
+    "": "which {who} holds for up to {held}{meanwhile}",
 }
 _JSON_KINDS: Final = {"unknown": "none", "parked": "semaphore"}
 
@@ -277,14 +277,14 @@ def _resource(wait: ResourceWait) -> str:
 def _holding(wait: ResourceWait) -> str:
     holder = wait.holder
     if holder is None:
-        unnamed = {"machine": ", which other processes have", "unknown": "", "quota": ""}
-        return unnamed.get(wait.kind, "; the recording does not say who has it")
+        unnamed = {"machine": ", which other processes use", "unknown": "", "quota": ""}
+        return unnamed.get(wait.kind, "; the recording does not say who holds it")
     form = _HOLDS.get(f"{wait.kind} {holder.cause}") or _HOLDS.get(wait.kind) or _HOLDS[""]
     held = form.format(
         who=called(holder.who),
         name=wait.name,
         held=duration(holder.held_ns),
-        all="the only one" if wait.capacity == 1 else f"all {wait.capacity}" if wait.capacity else "most",
+        all={0: "most", 1: "the only one", 2: "both"}.get(wait.capacity, f"all {wait.capacity}"),
         are="is" if wait.capacity == 1 else "are",
         meanwhile=f", {holder.meanwhile}" if holder.meanwhile else "",
     )
@@ -301,7 +301,7 @@ def _because(holder: Holder) -> str:
 def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait | None) -> dict[str, str]:
     """For the placeholders of remedies."""
     spot = holder.spot if holder else None
-    who = called(holder.who) if holder else "what has it"
+    who = called(holder.who) if holder else "what holds it"
     return {
         "victim": _route(victim),
         "holder": who,
@@ -309,7 +309,7 @@ def _words(victim: str, holder: Holder | None, resource: str, wait: ResourceWait
         "line": spot.text if spot else f"the code of {who}",
         "call": _arguments(spot.call or spot.frame.function if spot else ""),
         "resource": (wait.name if wait else "") or resource or "it",
-        "more": f"more than {wait.capacity}" if wait and wait.capacity else "more",
+        "more": f"{wait.capacity + 1} or more" if wait and wait.capacity else "more",
         "meanwhile": holder.meanwhile if holder else "",
     }
 
@@ -367,8 +367,8 @@ def _working(
         # By all of its time, without its longest job.
         slowest = max(routes, key=lambda each: each.latency_ns - each.jobs[-1].latency_ns)
         said = (
-            f"Requests hardly wait: {share(io)} of their time is I/O, {share(cpu)} their own computing. Most is "
-            f"{_route(slowest.route)}, p99 {duration(slowest.levels['p99'].latency_ns)}."
+            f"Requests hardly wait for each other: {share(io)} of their time is I/O, {share(cpu)} their own computing. "
+            f"Most is {_route(slowest.route)}, p99 {duration(slowest.levels['p99'].latency_ns)}."
         )
         remedy = remedy_for("none", "", family, _words(slowest.route, None, "", None))
         return Verdict("none", said, remedy, _victim(slowest, 0.0))

@@ -45,6 +45,8 @@ _FOR_CODE: Final = ("accept", "gil", "loop", "permit", "stopped")
 _NOBODY: Final = ("os", "unknown", "blocked", "loop", "gc")
 _BLOCKED: Final = "blocked in a call"
 _KNOWN_FRAC: Final = 0.05
+#: Labels of what a holder does, in words that say who must answer.
+_DOING: Final = {"sleep": "asleep", "future": "waiting for the result of another thread or process"}
 _BARE: Final = ("socket", "ssl", "driver", "select")
 _SILENT: Final = "a client's connection"
 #: Requests whose own client may be what they read from.
@@ -480,9 +482,10 @@ def _meanwhile(doing: Sequence[tuple[str, str, int]], holds: int) -> str:
         return ""
     state, label, ns = doing[0]
     mean = f" for {duration(ns / max(1, holds))}"
-    if state == "cpu" or label == "sleep":
-        return ("computing" if state == "cpu" else "asleep") + mean
-    return f"{'waiting for' if state == 'wait' else 'in'} {label}{mean}" if label else ""
+    if state == "cpu" or label in _DOING:
+        return ("computing" if state == "cpu" else _DOING[label]) + mean
+    inside = "waiting for" if state == "wait" else "in" if label in _BARE else "in its call"
+    return f"{inside} {label}{mean}" if label else ""
 
 
 def _workers(recording: RecordedRows, family: str) -> tuple[str, int]:
