@@ -7,8 +7,8 @@
 
 use crate::running;
 use crate::thread_view::{self, ThreadView};
+use greenlane_process::numbers::NumberMap;
 use pyo3::Python;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +19,7 @@ struct Holder {
 }
 
 /// By the lock's address; None while locks are not seen. Under the GIL, nobody waits for it.
-static HOLDERS: Mutex<Option<HashMap<usize, Holder>>> = Mutex::new(None);
+static HOLDERS: Mutex<Option<NumberMap<usize, Holder>>> = Mutex::new(None);
 /// How many there are.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
@@ -29,10 +29,10 @@ pub fn count(counts: bool) {
     if counts == holders.is_some() {
         return;
     }
-    for holder in holders.take().into_iter().flat_map(HashMap::into_values) {
+    for holder in holders.take().into_iter().flat_map(NumberMap::into_values) {
         holder.view.lock_given();
     }
-    *holders = counts.then(HashMap::new);
+    *holders = counts.then(NumberMap::default);
     HELD.store(0, Ordering::Relaxed);
 }
 
@@ -124,6 +124,6 @@ fn is_me(owner: &Arc<ThreadView>) -> bool {
     thread_view::thread_view().is_some_and(|me| Arc::ptr_eq(&me, owner))
 }
 
-fn all() -> MutexGuard<'static, Option<HashMap<usize, Holder>>> {
+fn all() -> MutexGuard<'static, Option<NumberMap<usize, Holder>>> {
     HOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,9 @@
 //! Where a phase begins: at which blocking call, by the Python functions that made it and their lines. The same place is the same class,
 //! however many calls came before it: contended locks and loops over rows shift numbers, not places.
 
+use greenlane_process::numbers::NumberMap;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,7 +22,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// By the address of a code object: what names it over restarts, and in the lowest bit whether it is the application's.
-static CODES: Mutex<Option<HashMap<usize, u64>>> = Mutex::new(None);
+static CODES: Mutex<Option<NumberMap<usize, u64>>> = Mutex::new(None);
 
 /// The place of the call that the thread makes now.
 pub fn call_site(_attached: Python<'_>) -> u64 {
@@ -115,7 +115,7 @@ unsafe fn text(object: *mut ffi::PyObject, name: &CStr) -> String {
     }
 }
 
-fn codes() -> MutexGuard<'static, Option<HashMap<usize, u64>>> {
+fn codes() -> MutexGuard<'static, Option<NumberMap<usize, u64>>> {
     CODES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -8,6 +8,7 @@
 //! | [`cpu`] | the CPU time of a thread's work |
 //! | [`descriptors`] | our descriptors among the program's |
 //! | [`forks`] | whether this process is another one than a moment ago |
+//! | [`numbers`] | maps and sets by numbers of our own |
 //! | [`signals`] | threads that get none |
 //! | [`speed`] | how fast the cores compute now |
 //! | [`our_threads`] | threads that are no part of the program |
@@ -20,6 +21,7 @@ pub mod control_socket;
 pub mod cpu;
 pub mod descriptors;
 pub mod forks;
+pub mod numbers;
 pub mod objects;
 pub mod our_threads;
 pub mod pages;

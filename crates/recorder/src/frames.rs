@@ -1,10 +1,10 @@
 //! The Python stack of a thread, as a recording has it. With the GIL.
 
+use greenlane_process::numbers::NumberMap;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple};
 use pyo3::{ffi, intern};
-use std::collections::HashMap;
 use std::ffi::c_int;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -273,7 +273,7 @@ enum Origin {
 
 /// Found out once a code: an address that has become another one's makes us look one frame too far or too near.
 fn origin(code: &Bound<'_, PyAny>) -> Origin {
-    static KNOWN: Mutex<Option<HashMap<usize, Origin>>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<NumberMap<usize, Origin>>> = Mutex::new(None);
     let address = code.as_ptr() as usize;
     let known = KNOWN
         .try_lock()
@@ -288,7 +288,7 @@ fn origin(code: &Bound<'_, PyAny>) -> Origin {
         .and_then(|file| Some(origin_of(file.extract().ok()?, own_folder(code.py()))));
     let of = of.unwrap_or(Origin::Library);
     if let Ok(mut known) = KNOWN.try_lock() {
-        let known = known.get_or_insert_with(HashMap::new);
+        let known = known.get_or_insert_with(NumberMap::default);
         if known.len() >= MOST_CODES {
             known.clear();
         }

@@ -4,8 +4,8 @@
 //! run beside each other count twice). For `greenlane top`, metrics and autoscaling.
 
 use super::ring::ESTIMATED;
+use greenlane_process::numbers::NumberMap;
 use greenlane_recording_format::event::{Event, Text, WaitKind};
-use std::collections::HashMap;
 
 /// Kinds of `phase.Kind` that are waits, not I/O: lock, queue, future.
 pub const WAITING_KINDS: std::ops::RangeInclusive<u8> = 5..=7;
@@ -55,8 +55,8 @@ struct Job {
 #[derive(Default)]
 pub struct Live {
     first: u64,
-    jobs: HashMap<u64, Job>,
-    pub routes: HashMap<Text, RouteSums>,
+    jobs: NumberMap<u64, Job>,
+    pub routes: NumberMap<Text, RouteSums>,
     /// Largest lateness since it was last taken: of a loop's unit, or of a thread at the GIL.
     worst_lag_ns: u64,
     /// Latenesses by power of two, us, since the start.

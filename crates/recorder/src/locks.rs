@@ -13,11 +13,11 @@ use crate::frames::{self, Caller};
 use crate::resource::next_number;
 use crate::switch::{self, on};
 use crate::{names, thread_state};
+use greenlane_process::numbers::NumberMap;
 use greenlane_process::{clock, forks};
 use greenlane_recording_format::event::{Event, ResourceKind, GAVE_UP, NO_JOB};
 use pyo3::ffi::{self, PyObject};
 use pyo3::Python;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -32,9 +32,9 @@ const MOST: usize = 4096;
 struct Table {
     /// Of which process and which stretch of recording it is: what was taken before may have been given back unseen.
     of: (u64, u32),
-    held: HashMap<usize, HeldLock>,
+    held: NumberMap<usize, HeldLock>,
     /// Numbers of those that were waited for.
-    numbers: HashMap<usize, u32>,
+    numbers: NumberMap<usize, u32>,
 }
 
 impl Table {

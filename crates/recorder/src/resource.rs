@@ -10,11 +10,11 @@
 use crate::frames::{self, Caller};
 use crate::switch::{self, on};
 use crate::{names, thread_state};
+use greenlane_process::numbers::NumberMap;
 use greenlane_process::{clock, forks};
 use greenlane_recording_format::event::{Event, ResourceKind, Text, GAVE_UP, HOLDS_STILL};
 use pyo3::exceptions::{PyException, PyValueError};
 use pyo3::prelude::*;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -49,7 +49,7 @@ struct ResourceState {
     /// When a wait last ended, and when a place was last given back.
     waited_ns: u64,
     given_ns: u64,
-    holds: HashMap<usize, Hold>,
+    holds: NumberMap<usize, Hold>,
 }
 
 struct Hold {

@@ -33,12 +33,12 @@ use crate::switch::on;
 use crate::thread_registry::{self, registry};
 use greenlane_interpreter::endings::guard_at_exit;
 use greenlane_interpreter::{gil::holder, gil_enabled};
+use greenlane_process::numbers::NumberMap;
 use greenlane_process::{clock, forks, our_threads, signals};
 use greenlane_recording_format::event::{Event, Text, NO_JOB};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::wrap_pyfunction;
-use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read;
@@ -211,8 +211,8 @@ struct Sampler {
     /// See [`Sampler::chance`].
     chance: u64,
     /// Stacks by their hash, and by [`frames::Stack::place`].
-    known: HashMap<u64, Text>,
-    places: HashMap<u64, Text>,
+    known: NumberMap<u64, Text>,
+    places: NumberMap<u64, Text>,
 }
 
 impl Sampler {
@@ -228,8 +228,8 @@ impl Sampler {
             blocked_ns: 0,
             turn: 0,
             chance: clock::monotonic_ns() | 1,
-            known: HashMap::new(),
-            places: HashMap::new(),
+            known: NumberMap::default(),
+            places: NumberMap::default(),
         }
     }
 

@@ -13,11 +13,10 @@ use crate::ring::{Ring, ESTIMATED};
 use crate::segments::Segments;
 use crate::thread_registry::{self, lock, registry, ThreadRegistry, WriterStatus, WAKE};
 use crate::{cost, names, pending, sampler, switch};
+use greenlane_process::numbers::{NumberMap, NumberSet};
 use greenlane_process::{clock, descriptors, forks, signals, speed};
 use greenlane_recording_format::codec::Encoder;
 use greenlane_recording_format::event::{Event, Text, UnitKind};
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Once, PoisonError};
@@ -290,19 +289,19 @@ struct Writer {
     segments: Segments,
     about: Text,
     /// Texts that the present chunk has defined.
-    defined: HashSet<Text>,
+    defined: NumberSet<Text>,
     encoder: Encoder,
     base_ns: u64,
     /// Threads and loops, said again in each file.
-    units: HashMap<u32, Event>,
+    units: NumberMap<u32, Event>,
     /// Greenlets and tasks likewise, those mentioned since the first were put aside and those before.
-    green: [HashMap<u32, Event, UnitHash>; 2],
+    green: [NumberMap<u32, Event>; 2],
     /// Those that the present file has said.
-    said: HashSet<u32, UnitHash>,
+    said: NumberSet<u32>,
     next_process_ns: u64,
     cores: Cores,
     /// Threads that were there before the recording, and had waited for a core by then: (when, ns).
-    cores_before: HashMap<u32, (u64, u64)>,
+    cores_before: NumberMap<u32, (u64, u64)>,
     events: u64,
     /// Of them, those that came from the rings, and what a thousand of them take.
     recorded: u64,
@@ -315,15 +314,15 @@ impl Writer {
             registry,
             segments,
             about: registry.about.load(Ordering::Relaxed),
-            defined: HashSet::new(),
+            defined: NumberSet::default(),
             encoder: Encoder::default(),
             base_ns: 0,
-            units: HashMap::new(),
+            units: NumberMap::default(),
             green: Default::default(),
-            said: HashSet::default(),
+            said: NumberSet::default(),
             next_process_ns: 0,
             cores: Cores::default(),
-            cores_before: HashMap::new(),
+            cores_before: NumberMap::default(),
             events: 0,
             recorded: 0,
             thousand_ns,
@@ -493,7 +492,7 @@ impl Writer {
     /// How long each thread that is recorded has waited for a core.
     fn write_cores(&mut self) {
         self.cores.look();
-        let threads: HashSet<u32> = self.units.values().filter_map(thread_of).collect();
+        let threads: NumberSet<u32> = self.units.values().filter_map(thread_of).collect();
         let (at_ns, withheld_ns) = (clock::monotonic_ns(), self.cores.withheld_ns);
         for (thread, waited_ns) in self.cores.waited.clone() {
             if threads.contains(&thread) {
@@ -610,28 +609,6 @@ fn unit_of(event: &Event) -> Option<u32> {
         | Event::Answer { unit, .. }
         | Event::Turn { unit, .. } => Some(unit),
         _ => None,
-    }
-}
-
-/// Numbers that ascend need no more than this.
-#[derive(Clone, Copy, Default)]
-struct UnitHasher(u64);
-
-type UnitHash = BuildHasherDefault<UnitHasher>;
-
-impl Hasher for UnitHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        bytes
-            .iter()
-            .for_each(|&byte| self.write_u32(u32::from(byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
     }
 }
 

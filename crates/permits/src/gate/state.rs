@@ -4,7 +4,7 @@ use super::holder::{Asker, Holder, PermitUsage};
 use crate::thread_view::ThreadView;
 use greenlane_policy::queue::delay_caused::DelayCaused;
 use greenlane_policy::queue::PermitQueue;
-use std::collections::HashMap;
+use greenlane_process::numbers::NumberMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -45,8 +45,8 @@ impl Bounds {
 pub(super) struct GateState {
     pub(super) queue: PermitQueue,
     pub(super) threads: Vec<SampledThread>,
-    pub(super) waiters: HashMap<u64, Arc<Waiter>>,
-    pub(super) holders: HashMap<u64, Holder>,
+    pub(super) waiters: NumberMap<u64, Arc<Waiter>>,
+    pub(super) holders: NumberMap<u64, Holder>,
     pub(super) kept: DelayCaused,
 }
 
@@ -96,8 +96,8 @@ impl Gate {
             state: Mutex::new(GateState {
                 queue: PermitQueue::new(permits),
                 threads: Vec::new(),
-                waiters: HashMap::new(),
-                holders: HashMap::new(),
+                waiters: NumberMap::default(),
+                holders: NumberMap::default(),
                 kept: DelayCaused::default(),
             }),
             permits: AtomicUsize::new(permits),

@@ -6,10 +6,9 @@ use crate::switch::on;
 use crate::thread_state;
 use greenlane_process::clock;
 use greenlane_process::forks;
+use greenlane_process::numbers::NumberMap;
 use greenlane_recording_format::event::{UnitKind, NO_JOB};
 use std::cell::Cell;
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
 use std::sync::Arc;
 
@@ -50,7 +49,7 @@ impl Cause {
 }
 
 /// Tasks by their address.
-pub type Tasks = HashMap<usize, Arc<Task>, BuildHasherDefault<Address>>;
+pub type Tasks = NumberMap<usize, Arc<Task>>;
 
 /// See the module. One a thread, at one address for ever: it is small, and others may look at it while the thread ends.
 pub struct CurrentLoop {
@@ -223,27 +222,5 @@ pub fn leave_run() {
         current.is_loop = false;
         thread_state::run_own(clock::monotonic_ns());
         thread_state::leave_loop();
-    }
-}
-
-/// Spreads addresses, which are multiples of 16.
-#[derive(Default)]
-pub struct Address(u64);
-
-impl Hasher for Address {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_usize(usize::from(byte));
-        }
-    }
-
-    fn write_usize(&mut self, address: usize) {
-        // Fibonacci hashing: the table looks at the highest and the lowest bits.
-        let spread = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = spread ^ (spread >> 32);
     }
 }

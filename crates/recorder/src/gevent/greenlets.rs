@@ -8,12 +8,11 @@ use crate::names;
 use crate::thread_state::{self, Unit};
 use greenlane_process::clock;
 use greenlane_process::forks;
+use greenlane_process::numbers::NumberMap;
 use greenlane_recording_format::event::{Event, Text, UnitKind, NO_JOB};
 use pyo3::ffi;
 use std::cell::UnsafeCell;
-use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::ptr;
 
 /// What a greenlet waits in.
@@ -80,9 +79,9 @@ pub struct Functions {
 
 struct Table {
     functions: Option<Functions>,
-    entries: HashMap<usize, Box<Entry>, BuildHasherDefault<AddressHasher>>,
+    entries: NumberMap<usize, Box<Entry>>,
     /// Weak reference -> greenlet.
-    watched: HashMap<usize, usize, BuildHasherDefault<AddressHasher>>,
+    watched: NumberMap<usize, usize>,
     /// Called when a greenlet is freed.
     callback: *mut ffi::PyObject,
 }
@@ -92,32 +91,14 @@ struct Locked(UnsafeCell<Option<Table>>);
 unsafe impl Sync for Locked {}
 static TABLE: Locked = Locked(UnsafeCell::new(None));
 
-/// Objects' addresses: the low bits say nothing, and one multiplication spreads the rest.
-#[derive(Default)]
-pub struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, _bytes: &[u8]) {
-        unreachable!("addresses are hashed as integers");
-    }
-    fn write_usize(&mut self, address: usize) {
-        self.0 = (address as u64 >> 4)
-            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
-            .rotate_left(26);
-    }
-}
-
 fn table() -> &'static mut Table {
     // SAFETY: see `Locked`. No function of this module calls Python while it holds the reference, but to free weak
     // references, which runs nothing.
     let table = unsafe { &mut *TABLE.0.get() };
     table.get_or_insert_with(|| Table {
         functions: None,
-        entries: HashMap::default(),
-        watched: HashMap::default(),
+        entries: NumberMap::default(),
+        watched: NumberMap::default(),
         callback: ptr::null_mut(),
     })
 }

@@ -147,7 +147,8 @@ class Witness:
     def __init__(self, orphaned: Callable[[], object]) -> None:
         asked, self._ask = os.pipe()
         self._answered, answer = os.pipe()
-        if os.fork() == 0:
+        self._pid = os.fork()
+        if self._pid == 0:
             try:
                 signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
                 os.close(self._ask)
@@ -167,6 +168,10 @@ class Witness:
         """We end by ourselves."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._ask, b".")
+        os.close(self._ask)
+        os.close(self._answered)
+        with contextlib.suppress(ChildProcessError):  # somebody has waited for all children
+            os.waitpid(self._pid, 0)
 
     def heard(self, number: int) -> bool:
         """Whether the group got this signal since the last time."""
