@@ -86,8 +86,8 @@ def test_python_code_that_has_the_gil_is_named_with_its_line_and_threads_take_tu
     verdict = told(made)
     assert (verdict.kind, verdict.remedy.key, verdict.line) == ("gil", "take_turns", "app.py:12 view")
     assert verdict.sentence == (
-        "/quick waits 100 ms (91 % of its p99) for the GIL, with which /slow computes for up to 200 ms at a time, because "
-        "of app.py:12 view, in dumps."
+        "/quick waits 100 ms (91 % of its p99) for the GIL, with which /slow computes for up to 200 ms at a time, "
+        "because of app.py:12 view, in dumps."
     )
 
 
