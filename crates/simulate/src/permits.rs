@@ -21,7 +21,7 @@ pub(crate) struct Holder {
 pub struct ProcessPermits {
     /// Its `heavy_ns` is learned.
     pub(crate) rule: PermitRule,
-    pub(crate) heavy_from: HeavyThreshold,
+    pub(crate) heavy_threshold: HeavyThreshold,
     pub(crate) queue: PermitQueue,
     /// By route, then phase.
     pub(crate) profiles: Vec<Vec<PhaseProfile>>,
@@ -45,7 +45,7 @@ impl ProcessPermits {
             holders: Vec::new(),
             free: Vec::new(),
             look_at_ns: 0,
-            heavy_from: HeavyThreshold::new(rule.weight.heavy_ns),
+            heavy_threshold: HeavyThreshold::new(rule.weight.heavy_ns),
             interval: Interval::new(own_ns, rule.interval_ns),
             rule,
         }

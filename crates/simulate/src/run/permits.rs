@@ -57,7 +57,7 @@ impl World<'_> {
         let weight = permits.rule.weight;
         let profile = permits.profile(job.route, job.phase);
         profile.update(burst_ns, &weight);
-        permits.rule.weight.heavy_ns = permits.heavy_from.update(burst_ns);
+        permits.rule.weight.heavy_ns = permits.heavy_threshold.update(burst_ns);
         job.phase = (job.phase + 1).min(permits.rule.phases.max(1) as u32 - 1);
         permits.free.retain(|free| *free != id);
         if std::mem::take(&mut job.holds) {
