@@ -27,7 +27,7 @@ import numpy as np
 from greenlane.control import client
 from greenlane_tools.cli.top import phases, turns
 from greenlane_tools.lab.run.arena import Arena, calibrated, opened, take, warm_up
-from greenlane_tools.lab.run.rows import Turn, in_turns
+from greenlane_tools.lab.run.rows import Turn, rotate
 from greenlane_tools.lab.samples import keep, read
 from greenlane_tools.lab.scenario import catalogue
 from greenlane_tools.lab.scenario.catalogue import adapted
@@ -125,7 +125,7 @@ def main() -> None:
             costs_ms = json.loads(costs.read_text())
             before = len(list(options.out.glob("*.parquet"))) // len(names)
             for pair in range(before, before + options.pairs):
-                for name in in_turns(names, pair):
+                for name in rotate(names, pair):
                     turn = Turn(name, Level(options.utilisation, 1.0), 0 if options.same else pair)
                     _perform(scenario, arena, turn, costs_ms, options.out)
     print(", ".join(f"{name} {cost:.1f} ms" for name, cost in costs_ms.items()))

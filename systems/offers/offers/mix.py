@@ -24,7 +24,7 @@ from greenlane.errors import GreenlaneError, SettingsError
 from greenlane_tools.lab.environment import about
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.processes import StartFailed, core_wait_ns, cpu_ns, machine_busy_ns
-from greenlane_tools.lab.run.rows import in_turns
+from greenlane_tools.lab.run.rows import rotate
 from offers import load, table
 from offers.contenders import CONTENDERS
 from offers.demo.warm import FROM_S, asked_before
@@ -102,7 +102,7 @@ def _runs(given: argparse.Namespace) -> Iterator[Row]:
             raise SettingsError("contender", name, rule, "correct --contenders", attempted="measure the mix")
     with Site(say=_say) as site:
         for repetition in range(given.repetitions):
-            for name in in_turns(names, repetition):
+            for name in rotate(names, repetition):
                 pricing = site.pricing(name)
                 yield _measured(site, pricing, repetition, given)
                 site.stop(pricing)

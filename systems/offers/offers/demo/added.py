@@ -25,7 +25,7 @@ from greenlane_tools.lab.ending import checkpoint
 from greenlane_tools.lab.load.generate import Generated, generate
 from greenlane_tools.lab.load.schedule import Schedule
 from greenlane_tools.lab.processes import core_wait_ns, cpu_ns
-from greenlane_tools.lab.run.rows import in_turns
+from greenlane_tools.lab.run.rows import rotate
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.samples import UNANSWERED, Samples
 from greenlane_tools.lab.statistics import quantile
@@ -98,7 +98,7 @@ def run(options: Options, talk: Talk) -> list[Wait]:
     region = options.regions[0]
     with Site(say=talk.progress) as site:
         for repetition in range(options.repetitions):
-            for contender in in_turns(options.contenders, repetition):
+            for contender in rotate(options.contenders, repetition):
                 talk.progress(f"{contender}: starting")
                 pricing = site.pricing(contender)
                 try:

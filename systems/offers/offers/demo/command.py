@@ -14,7 +14,7 @@ from typing import Final, TextIO
 
 from greenlane_tools.lab import demo
 from greenlane_tools.lab.environment import front
-from greenlane_tools.lab.run.rows import in_turns
+from greenlane_tools.lab.run.rows import rotate
 from greenlane_tools.lab.run.talk import LiveTalk, Talk
 from greenlane_tools.lab.written import prepared, written
 from offers import traced
@@ -41,7 +41,7 @@ def run(options: Options, talk: Talk) -> list[Turn]:
     with Site(say=talk.progress) as site:
         for repetition in range(options.repetitions):
             for region in options.regions:
-                for contender in in_turns(options.contenders, repetition):
+                for contender in rotate(options.contenders, repetition):
                     found.append(
                         turn(
                             site, contender, region, options.seconds, f"{options.seed}-{repetition}", talk,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from greenlane_tools.lab.run.rows import in_turns
+from greenlane_tools.lab.run.rows import rotate
 from greenlane_tools.lab.run.talk import Talk
 from greenlane_tools.lab.written import written
 from pos.contenders import CONTENDERS
@@ -49,7 +49,7 @@ def run(options: Options, talk: Talk) -> Result:
     with Site(plan) as site:
         for repetition in range(options.repetitions):
             for stage in options.stages:
-                for name in in_turns(options.contenders, repetition):
+                for name in rotate(options.contenders, repetition):
                     found = _one(site, options, stage, name, f"{stage}-{name}-{repetition}", talk)
                     runs[stage].setdefault(name, []).append(found)
                     _keep(options.out, runs)

@@ -99,7 +99,7 @@ def turns(scenario: Scenario, contenders: Sequence[str]) -> Iterator[Turn]:
     """Every run in order: contenders change fastest; their order changes with the repetition."""
     for repetition in range(scenario.repetitions):
         for level in scenario.levels():
-            for contender in in_turns(contenders, repetition):
+            for contender in rotate(contenders, repetition):
                 yield Turn(contender, level, repetition)
 
 
@@ -108,7 +108,7 @@ def turns(scenario: Scenario, contenders: Sequence[str]) -> Iterator[Turn]:
 T = TypeVar("T")
 
 
-def in_turns(contenders: Sequence[T], repetition: int) -> list[T]:
+def rotate(contenders: Sequence[T], repetition: int) -> list[T]:
     """Their order in one repetition: everybody is first once in as many as there are."""
     at = repetition % len(contenders)
     return [*contenders[at:], *contenders[:at]]
